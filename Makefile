@@ -1,0 +1,39 @@
+# The first of these that is Python 3.11 or 3.12 makes the environment.
+PYTHON ?= python3.11 python3.12 python3
+VENV ?= .venv
+# Test processes; conftest.py gives each its share of the cores.
+JOBS ?= 2
+
+export TF_CPP_MIN_LOG_LEVEL ?= 3
+
+.PHONY: quickstart test lint bench
+
+quickstart: $(VENV)/.installed
+	$(VENV)/bin/python -m experiments.quickstart
+
+# A file stays in one process, so what its tests share is made once.
+test: $(VENV)/.installed
+	$(VENV)/bin/python -m pytest tests -n $(JOBS) --dist loadfile
+
+lint: $(VENV)/.installed
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+bench: $(VENV)/.installed
+	$(VENV)/bin/python -m pip install --quiet -e ".[bench]"
+	$(VENV)/bin/python -m experiments.bench --suite=t5
+
+$(VENV)/bin/python:
+	@for python in $(PYTHON); do \
+	  if $$python -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12)])' 2>/dev/null; then \
+	    echo "making $(VENV) with $$python"; \
+	    exec $$python -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "hypertf needs Python 3.11 or 3.12; none of '$(PYTHON)' is. Try: make PYTHON=/path/to/python3.11" >&2; \
+	exit 1
+
+# Order-only: the interpreter's own date says nothing about what is installed.
+$(VENV)/.installed: setup.py | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet -e ".[test]"
+	@touch $@

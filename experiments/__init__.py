@@ -1,0 +1,1 @@
+"""Programs with absl flags; the only place that reads flags."""

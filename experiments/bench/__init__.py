@@ -1,0 +1,1 @@
+"""Speed, measured side by side: ratios in one run, never seconds across runs."""

@@ -1,0 +1,122 @@
+"""The plain T5 beside KerasHub's and Hugging Face's, operation by operation."""
+
+import dataclasses
+
+import numpy as np
+
+import hypertf
+from experiments.bench import peers, timing
+
+SYSTEMS = {
+    "hypertf": peers.Hypertf,
+    "kerashub": peers.KerasHub,
+    "kerashub xla": peers.KerasHubXLA,
+    "huggingface": peers.HuggingFace,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """The batch every system gets."""
+
+    config: hypertf.T5Config
+    batch: int = 8
+    input_length: int = 128
+    target_length: int = 16
+    decode_length: int = 32
+
+    def tokens(self, batch, length, seed):
+        rng = np.random.default_rng(seed)
+        return rng.integers(2, self.config.vocab_size, (batch, length)).astype("int32")
+
+
+OPERATIONS = {
+    "forward": lambda system: system.forward(),
+    "gradient": lambda system: system.gradient(),
+    "training step": lambda system: system.training_step(),
+    "decode batch 1": lambda system: system.decode(1),
+    "decode batch 8": lambda system: system.decode(8),
+}
+
+
+def run(size, rounds, only=()):
+    """Measures, prints the table, returns what goes into the JSON file."""
+    unknown = set(only) - set(OPERATIONS)
+    if unknown:
+        raise ValueError(f"--only={sorted(unknown)}, expected some of {[*OPERATIONS]}")
+    workload = Workload(hypertf.T5Config.from_name(size))
+    systems, absent = start(workload)
+    peak = timing.matmul_peak(rounds)
+    results = {}
+    for operation, make in OPERATIONS.items():
+        if only and operation not in only:
+            continue
+        cases = {name: make(system) for name, system in systems.items()}
+        seconds = timing.in_turns(cases, rounds, operation)
+        results[operation] = timing.summary(seconds, reference="hypertf")
+        flops = forward_flops(workload) * {"forward": 1}.get(operation, 3)
+        if not operation.startswith("decode"):
+            for row in results[operation].values():
+                row["share_of_peak"] = flops / row["median_ms"] / 1e6 / peak
+    report(results, workload, size, peak, absent)
+    return {
+        "size": size,
+        "workload": {**dataclasses.asdict(workload), "config": size},
+        "matmul_peak_gflops": peak,
+        "absent": absent,
+        "operations": results,
+    }
+
+
+def start(workload):
+    """The systems that can be had here, and why the others cannot."""
+    systems, absent = {}, {}
+    for name, system in SYSTEMS.items():
+        try:
+            systems[name] = system(workload)
+        except ImportError as error:
+            absent[name] = str(error)
+    return systems, absent
+
+
+def forward_flops(workload):
+    """Multiplications and additions of one forward pass, attention products too."""
+    c = workload.config
+    sources = workload.batch * workload.input_length
+    targets = workload.batch * workload.target_length
+    attention = 4 * c.d_model * c.d_heads
+    ffn = (3 if c.gated else 2) * c.d_model * c.d_ff
+    encoder = c.num_encoder_layers * sources * (attention + ffn)
+    encoder += c.num_encoder_layers * 2 * c.d_heads * sources * workload.input_length
+    decoder = c.num_decoder_layers * targets * (attention + attention / 2 + ffn)
+    decoder += c.num_decoder_layers * sources * attention / 2  # keys and values
+    lengths = workload.input_length + workload.target_length
+    decoder += c.num_decoder_layers * 2 * c.d_heads * targets * lengths
+    return 2 * (encoder + decoder + targets * c.d_model * c.vocab_size)
+
+
+def report(results, workload, size, peak, absent):
+    print(
+        f"\n{size}, batch {workload.batch}, {workload.input_length}/"
+        f"{workload.target_length} tokens, decoding {workload.decode_length}; "
+        f"matmul peak {peak:.0f} GFLOP/s\n"
+    )
+    rows = []
+    for operation, systems in results.items():
+        for name, row in systems.items():
+            share = f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else ""
+            rows.append(
+                (
+                    operation,
+                    name,
+                    f"{row['median_ms']:.1f}",
+                    f"{row['min_ms']:.1f}",
+                    f"{row['ratio']:.2f}",
+                    share,
+                )
+            )
+            operation = ""
+    headings = ("operation", "system", "median ms", "min ms", "x hypertf", "of peak")
+    print(timing.table(headings, rows))
+    for name, why in absent.items():
+        print(f"left out: {name} ({why})")

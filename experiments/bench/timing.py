@@ -1,0 +1,78 @@
+"""Timing in turns, and tables of what came out."""
+
+import os
+import platform
+import statistics
+import time
+
+import tensorflow as tf
+from tqdm import tqdm
+
+
+def in_turns(cases, rounds, title):
+    """Seconds per call of each case: `{name: [seconds of every round]}`.
+
+    The cases take turns, so that what else the machine does falls on all of them.
+    The first call (tracing, compiling) and one more are not counted.
+    """
+    for run in cases.values():
+        run()
+        run()
+    seconds = {name: [] for name in cases}
+    for _ in tqdm(range(rounds), desc=title, leave=False, disable=None):
+        for name, run in cases.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def summary(seconds, reference):
+    """Median milliseconds, and how many times as long as the reference it takes.
+
+    The ratio is the median over the rounds of ratios within a round.
+    """
+    rows = {}
+    for name, values in seconds.items():
+        ratios = [
+            mine / theirs
+            for mine, theirs in zip(values, seconds[reference], strict=True)
+        ]
+        rows[name] = {
+            "median_ms": 1e3 * statistics.median(values),
+            "min_ms": 1e3 * min(values),
+            "ratio": statistics.median(ratios),
+        }
+    return rows
+
+
+def matmul_peak(rounds, size=2048):
+    """GFLOP/s of one large float32 product: the best this machine does."""
+    a = tf.random.normal((size, size))
+    product = tf.function(lambda: tf.linalg.matmul(a, a))
+    seconds = in_turns({"matmul": product}, rounds, "matmul peak")["matmul"]
+    return 2 * size**3 / statistics.median(seconds) / 1e9
+
+
+def table(headings, rows):
+    """Plain text, columns lined up."""
+    cells = [headings, *rows]
+    widths = [max(len(str(row[i])) for row in cells) for i in range(len(headings))]
+    lines = []
+    for row in cells:
+        first, *rest = (str(cell) for cell in row)
+        line = first.ljust(widths[0])
+        for cell, width in zip(rest, widths[1:], strict=True):
+            line += "  " + cell.rjust(width)
+        lines.append(line)
+    lines.insert(1, "-" * len(lines[0]))
+    return "\n".join(lines)
+
+
+def machine():
+    return {
+        "cpu": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+    }

@@ -1,0 +1,96 @@
+"""Multi-head attention of T5: no biases, no scaling of the logits.
+
+Kernels are two-dimensional, [d_model, heads * d_kv], as in Mesh TensorFlow. Logits
+and softmax are float32 whatever the compute type. The layer holds the kernels and
+the parts of attention; the block puts them together, at once or step by step.
+"""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from hypertf.t5.dropout import Dropout
+from hypertf.t5.layer import Layer
+from hypertf.t5.sites import PLAIN, project
+from hypertf.t5.weights import add_weight, normal
+
+MASKED = -1e9
+
+
+class Attention(Layer):
+    """Self- or cross-attention; `relative_bias` makes it hold the stack's table."""
+
+    def __init__(self, config, seed_generator, relative_bias=False, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.has_relative_bias = relative_bias
+        self.dropout = Dropout(
+            config.dropout_rate, seed_generator, dtype=self.dtype_policy
+        )
+
+    def build(self, input_shape=None):
+        c = self.config
+        inward = {"d_model": c.d_model, "heads": c.d_heads}
+        outward = {"heads": c.d_heads, "d_model": c.d_model}
+        std = c.d_model**-0.5
+        # The 1 / sqrt(d_kv) that other attentions apply is in q's initial scale.
+        self.q = add_weight(self, "q", inward, normal(std * c.d_kv**-0.5))
+        self.k = add_weight(self, "k", inward, normal(std))
+        self.v = add_weight(self, "v", inward, normal(std))
+        self.o = add_weight(self, "o", outward, normal(c.d_heads**-0.5))
+        if self.has_relative_bias:
+            self.relative_attention_bias = add_weight(
+                self,
+                "relative_attention_bias",
+                {"heads": c.num_heads, "buckets": c.num_buckets},
+                keras.initializers.GlorotUniform(),
+            )
+        self.built = True
+
+    def split_heads(self, x):
+        """[batch, length, heads * d_kv] -> [batch, heads, length, d_kv]."""
+        x = ops.reshape(
+            x, (-1, ops.shape(x)[1], self.config.num_heads, self.config.d_kv)
+        )
+        return ops.transpose(x, (0, 2, 1, 3))
+
+    def output(self, x, sites=PLAIN, observed=None):
+        """[batch, heads, length, d_kv] -> [batch, length, d_model]."""
+        x = ops.transpose(x, (0, 2, 1, 3))
+        x = ops.reshape(x, (-1, ops.shape(x)[1], self.config.d_heads))
+        if "o" in sites.kernels:
+            return sites.project("o", x, self.o, observed)
+        return project(x, self.o)
+
+    def qkv_kernel(self):
+        """q, k and v side by side: one product is faster than three."""
+        return ops.concatenate([self.q, self.k, self.v], axis=1)
+
+    def queries_keys_values(self, x, sites=PLAIN, observed=None, kernel=None):
+        """Each [batch, heads, length, d_kv], of the same input x."""
+        if sites.kernels & {"q", "k", "v"}:
+            return tuple(
+                self.split_heads(sites.project(name, x, getattr(self, name), observed))
+                for name in ("q", "k", "v")
+            )
+        qkv = project(x, self.qkv_kernel() if kernel is None else kernel)
+        c = self.config
+        qkv = ops.reshape(qkv, (-1, ops.shape(x)[1], 3, c.num_heads, c.d_kv))
+        return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
+
+    def keys_values(self, memory):
+        """Keys and values of the encoder's output, for cross-attention."""
+        kv = project(memory, ops.concatenate([self.k, self.v], axis=1))
+        c = self.config
+        kv = ops.reshape(kv, (-1, ops.shape(memory)[1], 2, c.num_heads, c.d_kv))
+        return ops.unstack(ops.transpose(kv, (2, 0, 3, 1, 4)), 2)
+
+    def attend(self, queries, keys, values, bias, training=False):
+        """All of [..., length, d_kv]; bias [..., query, key] in float32."""
+        logits = tf.matmul(
+            ops.cast(queries, "float32"), ops.cast(keys, "float32"), transpose_b=True
+        )
+        weights = tf.nn.softmax(logits + bias)
+        weights = ops.cast(weights, values.dtype)
+        weights = self.dropout(weights, training=training)
+        return ops.matmul(weights, values)

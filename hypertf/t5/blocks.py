@@ -1,0 +1,178 @@
+"""One block of a stack: self-attention, cross-attention in the decoder, FFN.
+
+Each sublayer is norm, layer, dropout, residual. The sites of `sites.py` sit where
+the papers' methods need them.
+"""
+
+from keras import ops
+
+from hypertf.t5.attention import Attention
+from hypertf.t5.dropout import Dropout
+from hypertf.t5.feed_forward import FeedForward
+from hypertf.t5.layer import Layer
+from hypertf.t5.norm import RMSNorm
+from hypertf.t5.sites import PLAIN, project
+
+
+class Sublayer(Layer):
+    """A layer with the norm before it and the dropout after it."""
+
+    def __init__(self, layer, config, seed_generator, **kwargs):
+        super().__init__(**kwargs)
+        policy = {"dtype": self.dtype_policy}
+        self.rms_norm = RMSNorm(config.d_model, name="rms_norm", **policy)
+        self.layer = layer
+        self.dropout = Dropout(config.dropout_rate, seed_generator, **policy)
+
+    def build(self, input_shape=None):
+        self.rms_norm.build()
+        self.layer.build()
+        self.built = True
+
+
+class Block(Layer):
+    """A block of the encoder, or of the decoder when `decoder` is set.
+
+    The first block of a stack holds the stack's relative bias.
+    """
+
+    def __init__(self, config, seed_generator, decoder=False, first=False, **kwargs):
+        super().__init__(**kwargs)
+        policy = {"dtype": self.dtype_policy}
+
+        def sublayer(index, cls, name, **options):
+            layer = cls(config, seed_generator, name=name, **options, **policy)
+            number = f"layer_{index:03d}"
+            return Sublayer(layer, config, seed_generator, name=number, **policy)
+
+        self.self_attention = sublayer(
+            0, Attention, "SelfAttention", relative_bias=first
+        )
+        self.cross_attention = None
+        if decoder:
+            self.cross_attention = sublayer(1, Attention, "EncDecAttention")
+        last = 2 if decoder else 1
+        self.feed_forward = sublayer(last, FeedForward, "DenseReluDense")
+
+    def build(self, input_shape=None):
+        for layer in (self.self_attention, self.cross_attention, self.feed_forward):
+            if layer is not None:
+                layer.build()
+        self.built = True
+
+    def call(
+        self,
+        x,
+        bias,
+        token_mask=None,
+        memory=None,
+        memory_bias=None,
+        sites=PLAIN,
+        training=False,
+    ):
+        """x [batch, length, d_model] -> the same shape.
+
+        bias [batch or 1, heads, query, key] holds mask and relative position;
+        token_mask [batch, length, 1] is 0 at padding; memory is the encoder's output.
+        """
+        x, _, _ = self._self_attention(x, bias, token_mask, sites, training)
+        observed = sites.observe(x, "attention")
+        if self.cross_attention is not None:
+            keys_values = self.cross_attention.layer.keys_values(memory)
+            x = self._cross_attention(x, keys_values, memory_bias, token_mask, training)
+        return self._feed_forward(x, token_mask, sites, observed, training)
+
+    def _self_attention(self, x, bias, token_mask, sites, training):
+        """The stream after self-attention, and the keys and values it used."""
+        sub = self.self_attention
+        observed = sites.observe(x, "input")
+        y = sub.rms_norm(x, token_mask=token_mask)
+        queries, keys, values = sub.layer.queries_keys_values(y, sites, observed)
+        extra = sites.keys_values()
+        if extra is not None:
+            keys, values = _prepend(extra, keys, values)
+        y = sub.layer.attend(queries, keys, values, bias, training)
+        y = sub.layer.output(y, sites, observed)
+        y = sites.after_attention(y, training)
+        return x + sub.dropout(y, training=training), keys, values
+
+    def _cross_attention(self, x, keys_values, bias, token_mask, training):
+        sub = self.cross_attention
+        y = sub.rms_norm(x, token_mask=token_mask)
+        queries = sub.layer.split_heads(project(y, sub.layer.q))
+        y = sub.layer.output(sub.layer.attend(queries, *keys_values, bias, training))
+        return x + sub.dropout(y, training=training)
+
+    def _feed_forward(self, x, token_mask, sites, observed, training):
+        sub = self.feed_forward
+        y = sub.layer(
+            sub.rms_norm(x, token_mask=token_mask),
+            sites=sites,
+            observed=observed,
+            training=training,
+        )
+        y = sites.after_ffn(y, training)
+        beside = sites.beside_ffn(x, training)
+        if beside is not None:
+            y = y + beside
+        return x + sub.dropout(y, training=training)
+
+    def start(self, x, bias, memory, memory_bias, sites):
+        """Runs the stack's extra tokens x, if any, before the first decoding step.
+
+        Returns x, the keys and values so far [batch, heads, extra, d_kv] (None if
+        there are none), and what stays fixed over all steps.
+        """
+        keys = values = observed = observed_input = None
+        fixed_keys_values = self.cross_attention.layer.keys_values(memory)
+        if x is not None:
+            observed_input = sites.observe(x, "input")
+            x, keys, values = self._self_attention(x, bias, None, sites, False)
+            observed = sites.observe(x, "attention")
+            x = self._cross_attention(x, fixed_keys_values, memory_bias, None, False)
+            x = self._feed_forward(x, None, sites, observed, False)
+        elif (extra := sites.keys_values()) is not None:
+            keys, values = (_heads_first(e, self.compute_dtype) for e in extra)
+        fixed = {
+            "qkv": ops.cast(self.self_attention.layer.qkv_kernel(), self.compute_dtype),
+            "memory": fixed_keys_values,
+            "observed_input": observed_input,
+            "observed": observed,
+        }
+        return x, keys, values, fixed
+
+    def step(self, x, keys, values, index, bias, memory_bias, fixed, sites):
+        """One decoding step of all beams: x [batch, beams, d_model].
+
+        Beams take the place of the length: everything but self-attention treats
+        positions alike, so what the sites hold per example serves all its beams.
+        keys and values [batch, heads, beams, time, d_kv] are written at `index`;
+        bias is [1, heads, 1, 1, time].
+        """
+        sub = self.self_attention
+        observed = fixed["observed_input"]
+        queries, key, value = sub.layer.queries_keys_values(
+            sub.rms_norm(x), sites, observed, fixed["qkv"]
+        )
+        keys = ops.slice_update(keys, (0, 0, 0, index, 0), key[:, :, :, None])
+        values = ops.slice_update(values, (0, 0, 0, index, 0), value[:, :, :, None])
+        y = sub.layer.attend(queries[:, :, :, None], keys, values, bias)
+        y = sub.layer.output(y[:, :, :, 0], sites, observed)
+        x = x + sites.after_attention(y, False)
+        x = self._cross_attention(x, fixed["memory"], memory_bias, None, False)
+        x = self._feed_forward(x, None, sites, fixed["observed"], False)
+        return x, keys, values
+
+
+def _heads_first(x, dtype):
+    """[batch, length, heads, d_kv] -> [batch, heads, length, d_kv]."""
+    return ops.cast(ops.transpose(x, (0, 2, 1, 3)), dtype)
+
+
+def _prepend(extra, keys, values):
+    """Puts extra keys and values [batch, extra, heads, d_kv] before the real ones."""
+    extra_keys, extra_values = (_heads_first(e, keys.dtype) for e in extra)
+    return (
+        ops.concatenate([extra_keys, keys], axis=2),
+        ops.concatenate([extra_values, values], axis=2),
+    )

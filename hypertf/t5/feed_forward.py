@@ -1,0 +1,62 @@
+"""The feed-forward layer: ReLU (T5 1.0) or tanh-GELU gated (1.1)."""
+
+from keras import ops
+
+from hypertf.t5.dropout import Dropout
+from hypertf.t5.layer import Layer
+from hypertf.t5.sites import PLAIN, project
+from hypertf.t5.weights import add_weight, fan_in
+
+
+class Kernel(Layer):
+    """One two-dimensional kernel, named `<layer>/kernel`."""
+
+    def __init__(self, dims, initializer=None, **kwargs):
+        super().__init__(**kwargs)
+        self.dims = dims
+        self.initializer = initializer or fan_in()
+
+    def build(self, input_shape=None):
+        self.kernel = add_weight(self, "kernel", self.dims, self.initializer)
+        self.built = True
+
+    def call(self, x):
+        return project(x, self.kernel)
+
+
+class FeedForward(Layer):
+    """`wo(relu(wi x))`, or `wo(gelu(wi_0 x) * wi_1 x)`."""
+
+    def __init__(self, config, seed_generator, **kwargs):
+        super().__init__(**kwargs)
+        self.gated = config.gated
+        inward = {"d_model": config.d_model, "d_ff": config.d_ff}
+        outward = {"d_ff": config.d_ff, "d_model": config.d_model}
+        policy = {"dtype": self.dtype_policy}
+        names = ("wi_0", "wi_1") if self.gated else ("wi",)
+        self.wi = [Kernel(inward, name=name, **policy) for name in names]
+        self.wo = Kernel(outward, name="wo", **policy)
+        self.dropout = Dropout(config.dropout_rate, seed_generator, **policy)
+
+    def build(self, input_shape=None):
+        for layer in (*self.wi, self.wo):
+            layer.build()
+        self.built = True
+
+    def call(self, x, sites=PLAIN, observed=None, training=False):
+        """x [batch, length, d_model] -> the same shape."""
+        hidden = self.hidden(x, sites, observed)
+        hidden = self.dropout(hidden, training=training)
+        return self._product(self.wo, hidden, sites, observed)
+
+    def hidden(self, x, sites, observed):
+        """[batch, length, d_ff], after the activation."""
+        inner = [self._product(wi, x, sites, observed) for wi in self.wi]
+        if self.gated:
+            return ops.gelu(inner[0], approximate=True) * inner[1]
+        return ops.relu(inner[0])
+
+    def _product(self, layer, x, sites, observed):
+        if layer.name in sites.kernels:
+            return sites.project(layer.name, x, layer.kernel, observed)
+        return project(x, layer.kernel)

@@ -1,0 +1,29 @@
+"""T5's layer norm: root mean square only, always in float32."""
+
+from keras import ops
+
+from hypertf.t5.layer import Layer
+from hypertf.t5.weights import add_weight
+
+EPSILON = 1e-6
+
+
+class RMSNorm(Layer):
+    """`x * rsqrt(mean(x^2) + 1e-6) * scale`; no mean is taken off, no bias added."""
+
+    def __init__(self, d_model, **kwargs):
+        super().__init__(**kwargs)
+        self.d_model = d_model
+
+    def build(self, input_shape=None):
+        dims = {"d_model": self.d_model}
+        self.scale = add_weight(self, "scale", dims, "ones")
+        self.built = True
+
+    def call(self, x, token_mask=None):
+        """x [batch, length, d_model]; token_mask [batch, length, 1], 0 at padding."""
+        x = ops.cast(x, "float32")
+        factor = ops.rsqrt(ops.mean(ops.square(x), axis=-1, keepdims=True) + EPSILON)
+        if token_mask is not None:
+            factor = factor * token_mask  # zeroes padding without a pass of its own
+        return ops.cast(x * factor * self.scale, self.compute_dtype)

@@ -1,0 +1,55 @@
+"""Relative position bias: one number per head and bucketed distance."""
+
+import math
+
+import numpy as np
+from keras import ops
+
+
+def buckets(relative_position, bidirectional, num_buckets, max_distance):
+    """Bucket of each `memory position - query position`, an integer array.
+
+    Half of the buckets (of each direction's) hold one distance each; the others
+    grow logarithmically up to `max_distance`, beyond which all share the last.
+    """
+    if isinstance(relative_position, np.ndarray):
+        return _numpy_buckets(
+            relative_position, bidirectional, num_buckets, max_distance
+        )
+    # Few distances matter: look them up in a table made once, in numpy.
+    limit = max_distance + 1
+    table = _numpy_buckets(
+        np.arange(-limit, limit + 1), bidirectional, num_buckets, max_distance
+    )
+    index = ops.clip(relative_position, -limit, limit) + limit
+    return ops.take(ops.convert_to_tensor(table), index, axis=0)
+
+
+def _numpy_buckets(relative_position, bidirectional, num_buckets, max_distance):
+    distance = -relative_position
+    first = 0
+    if bidirectional:
+        num_buckets //= 2
+        first = np.where(distance < 0, num_buckets, 0)
+        distance = np.abs(distance)
+    else:
+        distance = np.maximum(distance, 0)
+    exact = num_buckets // 2
+    # Float32 as in Mesh TensorFlow: at exact powers the rounding decides.
+    ratio = np.log(np.maximum(distance, 1).astype("float32") / np.float32(exact))
+    scale = np.float32(math.log(max_distance / exact))
+    large = exact + (ratio / scale * np.float32(num_buckets - exact)).astype("int32")
+    large = np.minimum(large, num_buckets - 1)
+    return (first + np.where(distance < exact, distance, large)).astype("int32")
+
+
+def relative_bias(table, query_positions, key_positions, bidirectional, max_distance):
+    """The bias of self-attention, [batch or 1, heads, query, key].
+
+    `table` is [heads, buckets]; positions are [batch or 1, length], numpy arrays
+    where they are the same for every example.
+    """
+    relative = key_positions[:, None, :] - query_positions[:, :, None]
+    bucket = buckets(relative, bidirectional, table.shape[1], max_distance)
+    bias = ops.take(ops.transpose(table), bucket, axis=0)
+    return ops.transpose(bias, (0, 3, 1, 2))

@@ -1,0 +1,63 @@
+"""Log-likelihood of given targets, several choices per example or one."""
+
+import numpy as np
+from keras import ops
+
+from hypertf.t5.stacks import mask_bias
+
+
+def shift_right(targets, segment_ids=None):
+    """Decoder inputs: the targets moved one place right, 0 before each example.
+
+    `[[5, 6, 1, 0]]` becomes `[[0, 5, 6, 1]]`; with segment ids `[[1, 1, 2, 2]]`
+    `[[5, 1, 6, 1]]` becomes `[[0, 5, 0, 6]]`.
+    """
+    shifted = ops.pad(targets[:, :-1], ((0, 0), (1, 0)))
+    if segment_ids is None:
+        return shifted
+    before = ops.pad(segment_ids[:, :-1], ((0, 0), (1, 0)))
+    return ops.where(segment_ids == before, shifted, ops.zeros_like(shifted))
+
+
+def log_likelihood(model, inputs):
+    """Sum of log p over real target tokens: [batch], or [batch, choices].
+
+    The choices of an example lie one after another in one row and do not see each
+    other, so that encoder and conditioner run once per example.
+    """
+    targets = inputs["targets"]
+    choices = targets.shape[1] if len(targets.shape) == 3 else 1
+    length = targets.shape[-1]
+    memory, memory_mask = model.encode(inputs)
+    sites = model.decoder_sites(inputs, memory, memory_mask)
+    visible, positions = _side_by_side(choices, length, sites.num_tokens)
+    tokens = shift_right(ops.reshape(targets, (-1, length)))
+    x = model.decoder(
+        model.shared(ops.reshape(tokens, (-1, choices * length))),
+        sites=sites,
+        visible=visible,
+        positions=positions,
+        memory=memory,
+        memory_bias=mask_bias(memory_mask[:, None]),
+    )
+    logits = model.logits(x[:, sites.num_tokens :])
+    logits = ops.reshape(logits, (-1, choices, length, logits.shape[-1]))
+    ids = ops.reshape(targets, (-1, choices, length))
+    scores = ops.sum(ops.where(ids > 0, token_log_probs(logits, ids), 0.0), axis=-1)
+    return scores if len(targets.shape) == 3 else scores[:, 0]
+
+
+def token_log_probs(logits, ids):
+    """Log probability of each id: logits [..., vocab], ids [...] -> [...]."""
+    chosen = ops.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
+    return chosen - ops.logsumexp(logits, axis=-1)
+
+
+def _side_by_side(choices, length, num_tokens):
+    """Which places see each other, and their positions: extra tokens, choices."""
+    choice = np.repeat(np.arange(choices), length)
+    choice = np.concatenate([np.full(num_tokens, -1), choice])  # -1: seen by all
+    visible = (choice[:, None] == choice[None]) | (choice[None] < 0)
+    position = np.tile(num_tokens + np.arange(length), choices)
+    position = np.concatenate([np.arange(num_tokens), position]).astype("int32")
+    return visible[None], position[None]

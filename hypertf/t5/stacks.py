@@ -1,0 +1,146 @@
+"""The encoder and the decoder: blocks between an embedding and a final norm."""
+
+import numpy as np
+from keras import ops
+
+from hypertf.t5.attention import MASKED
+from hypertf.t5.blocks import Block
+from hypertf.t5.dropout import Dropout
+from hypertf.t5.feed_forward import Kernel
+from hypertf.t5.layer import Layer
+from hypertf.t5.norm import RMSNorm
+from hypertf.t5.relative_bias import relative_bias
+
+
+class Stack(Layer):
+    """Dropout, blocks, norm, dropout. `decoder` makes it causal and cross-attending."""
+
+    def __init__(self, config, seed_generator, decoder=False, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.decoder = decoder
+        policy = {"dtype": self.dtype_policy}
+        layers = config.num_decoder_layers if decoder else config.num_encoder_layers
+        self.blocks = [
+            Block(
+                config,
+                seed_generator,
+                decoder=decoder,
+                first=i == 0,
+                name=f"block_{i:03d}",
+                **policy,
+            )
+            for i in range(layers)
+        ]
+        self.rms_norm = RMSNorm(config.d_model, name="rms_norm", **policy)
+        self.dropout = Dropout(config.dropout_rate, seed_generator, **policy)
+        self.logits = None
+        if decoder and not config.tie_embeddings:
+            dims = {"d_model": config.d_model, "vocab": config.vocab_size}
+            self.logits = Kernel(dims, name="logits", **policy)
+
+    def build(self, input_shape=None):
+        for layer in (*self.blocks, self.rms_norm):
+            layer.build()
+        if self.logits is not None:
+            self.logits.build()
+        self.built = True
+
+    def call(
+        self,
+        x,
+        sites,
+        token_mask=None,
+        visible=None,
+        positions=None,
+        memory=None,
+        memory_bias=None,
+        training=False,
+    ):
+        """Embedded x [batch, length, d_model] -> the stack's output.
+
+        token_mask [batch, length] is True at real tokens. visible [batch or 1, query,
+        key] and positions [batch or 1, length] are for rows that hold more than one
+        text; they count the extra tokens of `sites`, which come before the real ones
+        in the output too. The output is 0 at padding.
+        """
+        x, token_mask = self.with_tokens(x, token_mask, sites)
+        if visible is None and token_mask is not None:
+            visible = token_mask[:, None, :]
+        bias = self.bias(x.shape[1], sites.num_keys, visible, positions)
+        if token_mask is not None:
+            token_mask = ops.cast(token_mask, "float32")[:, :, None]
+        x = self.dropout(x, training=training)
+        for block, block_sites in zip(self.blocks, sites.blocks, strict=True):
+            x = block(
+                x,
+                bias,
+                token_mask=token_mask,
+                memory=memory,
+                memory_bias=memory_bias,
+                sites=block_sites,
+                training=training,
+            )
+        x = self.rms_norm(x, token_mask=token_mask)
+        return self.dropout(x, training=training)
+
+    def with_tokens(self, x, token_mask, sites):
+        """Puts the extra tokens of `sites` before x and widens the mask."""
+        if sites.tokens is None:
+            return x, token_mask
+        tokens = ops.cast(sites.tokens, x.dtype)
+        if token_mask is not None:
+            real = ops.ones(ops.shape(tokens)[:2], dtype="bool")
+            token_mask = ops.concatenate([real, token_mask], axis=1)
+        return ops.concatenate([tokens, x], axis=1), token_mask
+
+    def bias(self, length, num_keys=0, visible=None, positions=None):
+        """Relative position and mask of self-attention, made once for all blocks.
+
+        [batch or 1, heads, length, num_keys + length], float32. The extra keys sit
+        at positions -num_keys..-1 and every query sees them. The decoder sees no
+        later place in the row, whatever the positions say.
+        """
+        places = np.arange(-num_keys, length, dtype="int32")[None]
+        at_query, at_key = places[:, num_keys:], places
+        if positions is not None:
+            at_query = positions
+            at_key = _before(places[:, :num_keys], positions)
+        bias = relative_bias(
+            self.blocks[0].self_attention.layer.relative_attention_bias,
+            at_query,
+            at_key,
+            bidirectional=not self.decoder,
+            max_distance=self.config.max_distance,
+        )
+        if self.decoder:
+            causal = places[:, None, :] <= places[:, num_keys:, None]
+            bias = bias + mask_bias(causal)
+        if visible is not None:
+            bias = bias + _always_visible(mask_bias(visible), num_keys)
+        return bias
+
+
+def mask_bias(visible):
+    """[batch or 1, query, key] -> 0 where visible, a large negative number elsewhere.
+
+    One dimension is added for the heads: [batch or 1, 1, query, key].
+    """
+    if isinstance(visible, np.ndarray):
+        return np.where(visible, 0.0, MASKED).astype("float32")[:, None]
+    return ops.where(visible, 0.0, MASKED)[:, None]
+
+
+def _always_visible(bias, num_keys):
+    if not num_keys:
+        return bias
+    return ops.pad(bias, ((0, 0), (0, 0), (0, 0), (num_keys, 0)))
+
+
+def _before(extra, positions):
+    """Positions of the extra keys [1, num_keys], then those of the tokens."""
+    if isinstance(positions, np.ndarray):
+        return np.concatenate([extra, positions], axis=1)
+    rows = ops.shape(positions)[0]
+    extra = ops.broadcast_to(ops.cast(extra, positions.dtype), (rows, extra.shape[1]))
+    return ops.concatenate([extra, positions], axis=1)

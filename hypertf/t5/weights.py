@@ -1,0 +1,74 @@
+"""Weights with named dimensions, and the names they go by.
+
+Every weight of the model says what its axes are (`vocab`, `d_model`, `heads`,
+`d_ff`, `buckets`), in Mesh TensorFlow's words: layout rules read them. Its name is
+the one Mesh TensorFlow's T5 gives it, e.g.
+`encoder/block_000/layer_000/SelfAttention/q`.
+"""
+
+import keras
+from keras import initializers
+
+
+def add_weight(layer, name, dims, initializer):
+    """Adds to `layer` the weight `name`; `dims` is `{dimension name: size}`.
+
+    It is read in its own type, never rounded by Keras: who uses it casts it.
+    """
+    weight = layer.add_weight(
+        name=name,
+        shape=tuple(dims.values()),
+        initializer=initializer,
+        autocast=False,
+    )
+    weight.dims = tuple(dims)
+    return weight
+
+
+def normal(stddev):
+    return initializers.RandomNormal(stddev=stddev)
+
+
+def fan_in():
+    """Truncated normal of variance 1 / fan-in, as for the FFN and the head."""
+    return initializers.VarianceScaling(1.0, "fan_in", "truncated_normal")
+
+
+def named_weights(model):
+    """`{name: variable}` of a model's weights; its random state is not among them."""
+    prefix = model.name + "/"
+    return {weight.path.removeprefix(prefix): weight for weight in model.weights}
+
+
+class Unallocated(keras.StatelessScope):
+    """A scope in which a model is built with names and shapes, but no values.
+
+    Counting parameters, laying out a mesh or mapping names needs no memory:
+
+    ```python
+    with hypertf.t5.Unallocated():
+        model = hypertf.T5(hypertf.T5Config.from_name("t5-11b"))
+    model.count_params()  # 11,307,321,344
+    ```
+    """
+
+    def __init__(self):
+        super().__init__(initialize_variables=False)
+
+    def __enter__(self):
+        self._pending = _pending_variables()
+        self._before = list(self._pending)
+        return super().__enter__()
+
+    def __exit__(self, *args):
+        super().__exit__(*args)
+        # Keras would allocate what is pending at the end of any later scope.
+        self._pending[:] = self._before
+
+
+def _pending_variables():
+    from keras.src.backend.common import global_state
+
+    return global_state.get_global_attribute(
+        "uninitialized_variables", [], set_to_default=True
+    )

@@ -1,0 +1,78 @@
+"""T5's training loss: cross entropy in float32, with z-loss and a choice of mean."""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+NORMALIZATIONS = ("target_size", "tokens")
+
+
+def token_losses(logits, targets, z_loss=0.0, label_smoothing=0.0):
+    """Loss of each target token: logits [batch, length, vocab] -> [batch, length].
+
+    0 where the target is padding. `z_loss` adds `z_loss * log(Z)^2`, which keeps the
+    logits from drifting; label smoothing spreads its mass over the vocabulary.
+    """
+    logits = ops.cast(logits, "float32")
+    targets = ops.cast(targets, "int32")
+    # One fused pass over the logits; log Z follows from it without another.
+    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+    chosen = tf.gather(logits, targets, batch_dims=2)
+    log_z = loss + chosen
+    if label_smoothing:
+        loss = loss + label_smoothing * (chosen - ops.mean(logits, axis=-1))
+    if z_loss:
+        loss = loss + z_loss * ops.square(log_z)
+    return ops.where(targets > 0, loss, 0.0)
+
+
+@keras.saving.register_keras_serializable("hypertf")
+class T5Loss(keras.losses.Loss):
+    """The loss for `model.compile`; targets are token ids, 0 is padding.
+
+    `normalization="target_size"` divides the sum by batch times length, padding
+    included, as Mesh TensorFlow does (the papers' setting: the effective rate then
+    depends on padding); `"tokens"` divides by the number of real tokens.
+
+    ```python
+    loss = hypertf.training.T5Loss(z_loss=1e-4)
+    loss(targets, logits)  # [batch, length] and [batch, length, vocab] -> a number
+    ```
+    """
+
+    def __init__(
+        self,
+        z_loss=1e-4,
+        label_smoothing=0.0,
+        normalization="target_size",
+        name="t5_loss",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        if normalization not in NORMALIZATIONS:
+            raise ValueError(
+                f"T5Loss: normalization={normalization!r}, expected one of "
+                f"{', '.join(NORMALIZATIONS)}"
+            )
+        for option, value in (("z_loss", z_loss), ("label_smoothing", label_smoothing)):
+            if not 0.0 <= value < 1.0:
+                raise ValueError(f"T5Loss: {option}={value}, expected 0 <= value < 1")
+        self.z_loss = z_loss
+        self.label_smoothing = label_smoothing
+        self.normalization = normalization
+
+    def call(self, targets, logits):
+        # Keras takes the mean over batch and length of what is returned here.
+        losses = token_losses(logits, targets, self.z_loss, self.label_smoothing)
+        if self.normalization == "target_size":
+            return losses
+        real = ops.mean(ops.cast(targets > 0, "float32"))
+        return losses / ops.maximum(real, 1e-9)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "z_loss": self.z_loss,
+            "label_smoothing": self.label_smoothing,
+            "normalization": self.normalization,
+        }

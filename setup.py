@@ -1,0 +1,59 @@
+"""Packaging of hypertf.
+
+Each lower bound is the release line that the tests ran on; each upper bound is
+the next release that may break them.
+"""
+
+from setuptools import find_packages, setup
+
+REQUIRES = [
+    "absl-py>=2.5,<3",
+    "h5py>=3.14,<4",
+    "keras>=3.15,<3.16",
+    "keras-hub>=0.32,<0.33",
+    "matplotlib>=3.11,<4",
+    "ml-dtypes>=0.6,<0.7",
+    "numpy>=2.4,<3",
+    "safetensors>=0.8,<0.9",
+    "sentencepiece>=0.2.2,<0.3",
+    "tensorflow>=2.21,<2.22",
+    "tensorflow-datasets>=4.9.10,<4.10",
+    "tensorflow-text>=2.21,<2.22",
+    "tqdm>=4.70,<5",
+]
+
+EXTRAS = {
+    "test": [
+        "mesh-tensorflow==0.1.21",  # the oracle of tests/parity
+        "pytest>=9.2,<10",
+        "pytest-xdist>=3.8,<4",
+        "ruff>=0.17,<0.18",  # a minor release may change the format
+        "scipy>=1.17,<2",
+    ],
+    # Peers to be measured beside; nothing else may import them.
+    "bench": [
+        "torch>=2.13,<2.14",
+        "transformers>=5.22,<6",
+    ],
+}
+
+setup(
+    name="hypertf",
+    version="0.1.0",
+    description="One T5, every task: text-to-text models told their task by example",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.11,<3.13",
+    packages=find_packages(
+        include=[
+            "hypertf",
+            "hypertf.*",
+            "tfds_tasks",
+            "tfds_tasks.*",
+            "experiments",
+            "experiments.*",
+        ]
+    ),
+    install_requires=REQUIRES,
+    extras_require=EXTRAS,
+)

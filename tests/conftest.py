@@ -1,0 +1,33 @@
+"""Settings and fixtures that all tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+# TensorFlow and Keras read these once, when first imported.
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    # Each worker would otherwise start a thread for every core.
+    share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, share)))
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def shared_path(name=""):
+    """Returns a path inside the shared folder; skips the test where it is absent."""
+    path = ROOT / os.environ.get("HYPERTF_SHARED", "../shared") / name
+    if not path.exists():
+        pytest.skip(
+            f"{path} is absent; point HYPERTF_SHARED at the shared folder",
+            allow_module_level=True,
+        )
+    return path.resolve()
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The folder of goldens and data that lies beside the project."""
+    return shared_path()
