@@ -11,7 +11,8 @@ from keras import ops
 
 from hypertf.t5.dropout import Dropout
 from hypertf.t5.layer import Layer
-from hypertf.t5.sites import PLAIN, project
+from hypertf.t5.products import project
+from hypertf.t5.sites import PLAIN
 from hypertf.t5.weights import add_weight, normal
 
 MASKED = -1e9

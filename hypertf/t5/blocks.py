@@ -11,7 +11,8 @@ from hypertf.t5.dropout import Dropout
 from hypertf.t5.feed_forward import FeedForward
 from hypertf.t5.layer import Layer
 from hypertf.t5.norm import RMSNorm
-from hypertf.t5.sites import PLAIN, project
+from hypertf.t5.products import project
+from hypertf.t5.sites import PLAIN
 
 
 class Sublayer(Layer):

@@ -29,6 +29,7 @@ class Options:
     top_k: int = 0
     top_p: float = 1.0
     num_sequences: int = 1
+    return_scores: bool = False
 
     def __post_init__(self):
         for name in ("max_length", "beam_size", "num_sequences"):
@@ -146,7 +147,7 @@ def sample(model, inputs, options, seed):
     """Greedy decoding, or sampling when the temperature is above 0.
 
     Returns ids [batch, num_sequences, max_length], 0 after the end token, and the
-    log probability of each row.
+    log probability of each row if the options ask for it (0 otherwise).
     """
     steps = Steps(model, inputs, options.max_length, options.num_sequences)
     rows = (steps.batch, steps.beams)
@@ -157,7 +158,8 @@ def sample(model, inputs, options, seed):
     def body(index, tokens, done, ids, scores, caches):
         logits, caches = steps(tokens, index, caches)
         tokens = choose(logits, options, seed, index)
-        scores = scores + ops.where(done, 0.0, token_log_probs(logits, tokens))
+        if options.return_scores:  # a pass over the vocabulary that most calls spare
+            scores = scores + ops.where(done, 0.0, token_log_probs(logits, tokens))
         tokens = ops.where(done, 0, tokens)
         ids = ops.slice_update(ids, (0, 0, index), tokens[:, :, None])
         done = ops.logical_or(done, tokens == END)

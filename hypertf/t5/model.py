@@ -11,7 +11,8 @@ from hypertf.t5 import beam, decoding, scoring
 from hypertf.t5 import inputs as model_inputs
 from hypertf.t5.config import T5Config
 from hypertf.t5.layer import Layer
-from hypertf.t5.sites import StackSites, project
+from hypertf.t5.products import project, project_on_rows
+from hypertf.t5.sites import StackSites
 from hypertf.t5.stacks import Stack, mask_bias
 from hypertf.t5.weights import add_weight, normal
 
@@ -52,7 +53,7 @@ class Embedding(Layer):
     def logits(self, x):
         """x [batch, length, d_model] times the table, scaled as T5 1.0 does."""
         x = x * ops.cast(self.config.d_model**-0.5, x.dtype)
-        return tf.einsum("bld,vd->blv", x, ops.cast(self.embedding, x.dtype))
+        return project_on_rows(x, self.embedding)
 
 
 @keras.saving.register_keras_serializable("hypertf")
@@ -72,6 +73,10 @@ class T5(keras.Model):
     mix them. Packed rows, several examples in one, are told apart by the optional
     `encoder_segment_ids`, `encoder_positions`, `decoder_segment_ids` and
     `decoder_positions`; segment 0 is padding.
+
+    Token ids are checked when they are at hand. Inside a compiled function they are
+    not: there an id outside the vocabulary is an error of the lookup on CPU, and
+    reads some other row on TPU.
     """
 
     def __init__(self, config, conditioner=None, seed=None, **kwargs):
@@ -224,6 +229,7 @@ class T5(keras.Model):
             top_k=top_k,
             top_p=float(top_p),
             num_sequences=num_sequences,
+            return_scores=bool(return_scores),
         )
         inputs = self._prepared(inputs, required=("encoder_tokens",))
         if seed is None:

@@ -17,17 +17,8 @@ Extra tokens before a stack's input belong to the stack: `StackSites.tokens`.
 import dataclasses
 
 import keras
-import tensorflow as tf
-from keras import ops
 
-
-def project(x, kernel):
-    """x [batch, length, in] times kernel [in, out].
-
-    An einsum is one matrix product both ways; `matmul` of these ranks makes the
-    kernel's gradient once per example and adds them up.
-    """
-    return tf.einsum("bli,io->blo", x, ops.cast(kernel, x.dtype))
+from hypertf.t5.products import project
 
 
 class Sites:

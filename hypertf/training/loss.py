@@ -35,8 +35,9 @@ class T5Loss(keras.losses.Loss):
     depends on padding); `"tokens"` divides by the number of real tokens.
 
     ```python
-    loss = hypertf.training.T5Loss(z_loss=1e-4)
-    loss(targets, logits)  # [batch, length] and [batch, length, vocab] -> a number
+    targets = np.array([[5, 1, 0]])  # [batch, length]
+    logits = np.zeros((1, 3, 8), "float32")  # [batch, length, vocab]
+    hypertf.training.T5Loss(z_loss=0.0)(targets, logits)  # 2 / 3 * log(8)
     ```
     """
 

@@ -7,8 +7,8 @@ from keras import ops
 
 import hypertf
 from hypertf.t5 import Conditioner, Sites, StackSites
+from hypertf.t5.products import project
 from hypertf.t5.relative_bias import buckets
-from hypertf.t5.sites import project
 from tests.helpers import relative_error, rows, tiny_config, tiny_model
 
 TASKS = 3

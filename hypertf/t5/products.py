@@ -1,0 +1,44 @@
+"""Products of the stream with kernels, by the way that is fastest for their shape."""
+
+import math
+
+import tensorflow as tf
+from keras import ops
+
+# A decoding step has few rows, and reading the kernel is its cost. Cut in groups, the
+# kernel is read by all cores of a CPU at once; XLA reads it with one otherwise.
+FEW_ROWS, GROUPS = 32, 8
+
+
+def project(x, kernel):
+    """x [batch, length, in] times kernel [in, out].
+
+    An einsum is one matrix product both ways; `matmul` of these ranks makes the
+    kernel's gradient once per example and adds them up.
+    """
+    kernel = ops.cast(kernel, x.dtype)
+    if not _in_groups(x, kernel):
+        return tf.einsum("bli,io->blo", x, kernel)
+    size, out = kernel.shape[0] // GROUPS, kernel.shape[1]
+    kernel = tf.reshape(kernel, [GROUPS, size, out])
+    parts = tf.reshape(x, [-1, GROUPS, size])
+    y = tf.reduce_sum(tf.einsum("rgi,gio->gro", parts, kernel), axis=0)
+    return tf.reshape(y, [*x.shape[:2], out])
+
+
+def project_on_rows(x, table):
+    """x [batch, length, in] times the transpose of table [out, in]."""
+    table = ops.cast(table, x.dtype)
+    if not _in_groups(x, table):
+        return tf.einsum("bli,oi->blo", x, table)
+    groups = tf.reshape(table, [GROUPS, -1, table.shape[1]])
+    rows = tf.reshape(x, [-1, table.shape[1]])
+    y = tf.einsum("goi,gri->rgo", groups, tf.tile(rows[None], [GROUPS, 1, 1]))
+    return tf.reshape(y, [*x.shape[:2], table.shape[0]])
+
+
+def _in_groups(x, kernel):
+    rows = x.shape[:2]
+    if None in rows or math.prod(rows) > FEW_ROWS or kernel.shape[0] % GROUPS:
+        return False
+    return all(d.device_type == "CPU" for d in tf.config.list_logical_devices())
