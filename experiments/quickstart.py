@@ -16,8 +16,8 @@ from absl import app, flags
 import hypertf
 
 FLAGS = flags.FLAGS
-flags.DEFINE_integer("steps", 600, "Training steps.", lower_bound=1)
-flags.DEFINE_integer("batch_size", 128, "Examples a step.", lower_bound=1)
+flags.DEFINE_integer("steps", 500, "Training steps.", lower_bound=1)
+flags.DEFINE_integer("batch_size", 64, "Examples a step.", lower_bound=1)
 flags.DEFINE_integer("seed", 0, "Seed of the weights, the data and the split.")
 
 WORDS = """

@@ -125,18 +125,18 @@ class Block(Layer):
         there are none), and what stays fixed over all steps.
         """
         keys = values = observed = observed_input = None
-        fixed_keys_values = self.cross_attention.layer.keys_values(memory)
+        memory_keys_values = self.cross_attention.layer.keys_values(memory)
         if x is not None:
             observed_input = sites.observe(x, "input")
             x, keys, values = self._self_attention(x, bias, None, sites, False)
             observed = sites.observe(x, "attention")
-            x = self._cross_attention(x, fixed_keys_values, memory_bias, None, False)
+            x = self._cross_attention(x, memory_keys_values, memory_bias, None, False)
             x = self._feed_forward(x, None, sites, observed, False)
         elif (extra := sites.keys_values()) is not None:
             keys, values = (_heads_first(e, self.compute_dtype) for e in extra)
         fixed = {
             "qkv": ops.cast(self.self_attention.layer.qkv_kernel(), self.compute_dtype),
-            "memory": fixed_keys_values,
+            "memory": memory_keys_values,
             "observed_input": observed_input,
             "observed": observed,
         }

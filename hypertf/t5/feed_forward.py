@@ -12,17 +12,13 @@ from hypertf.t5.weights import add_weight, fan_in
 class Kernel(Layer):
     """One two-dimensional kernel, named `<layer>/kernel`."""
 
-    def __init__(self, dims, initializer=None, **kwargs):
+    def __init__(self, dims, **kwargs):
         super().__init__(**kwargs)
         self.dims = dims
-        self.initializer = initializer or fan_in()
 
     def build(self, input_shape=None):
-        self.kernel = add_weight(self, "kernel", self.dims, self.initializer)
+        self.kernel = add_weight(self, "kernel", self.dims, fan_in())
         self.built = True
-
-    def call(self, x):
-        return project(x, self.kernel)
 
 
 class FeedForward(Layer):

@@ -95,7 +95,8 @@ class T5(keras.Model):
         self.build()
 
     def build(self, input_shape=None):
-        for layer in (self.shared, self.encoder, self.decoder, self.conditioner):
+        # The largest weights first: the others take the memory these have freed.
+        for layer in (self.shared, self.decoder, self.encoder, self.conditioner):
             if layer is not None and not layer.built:
                 layer.build()
         self.built = True

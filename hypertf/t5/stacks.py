@@ -40,10 +40,11 @@ class Stack(Layer):
             self.logits = Kernel(dims, name="logits", **policy)
 
     def build(self, input_shape=None):
-        for layer in (*self.blocks, self.rms_norm):
-            layer.build()
+        # The largest first: later weights take the memory its initializer has freed.
         if self.logits is not None:
             self.logits.build()
+        for layer in (*self.blocks, self.rms_norm):
+            layer.build()
         self.built = True
 
     def call(
