@@ -8,6 +8,7 @@ from keras import ops
 # A decoding step has few rows, and reading the kernel is its cost. Cut in groups, the
 # kernel is read by all cores of a CPU at once; XLA reads it with one otherwise.
 FEW_ROWS, GROUPS = 32, 8
+GROUPS_OF_ONE_ROW = 4
 
 
 def project(x, kernel):
@@ -17,11 +18,12 @@ def project(x, kernel):
     kernel's gradient once per example and adds them up.
     """
     kernel = ops.cast(kernel, x.dtype)
-    if not _in_groups(x, kernel):
+    groups = GROUPS_OF_ONE_ROW if _rows(x) == 1 else GROUPS
+    if not _has_few_rows(x) or kernel.shape[0] % groups:
         return tf.einsum("bli,io->blo", x, kernel)
-    size, out = kernel.shape[0] // GROUPS, kernel.shape[1]
-    kernel = tf.reshape(kernel, [GROUPS, size, out])
-    parts = tf.reshape(x, [-1, GROUPS, size])
+    size, out = kernel.shape[0] // groups, kernel.shape[1]
+    kernel = tf.reshape(kernel, [groups, size, out])
+    parts = tf.reshape(x, [-1, groups, size])
     y = tf.reduce_sum(tf.einsum("rgi,gio->gro", parts, kernel), axis=0)
     return tf.reshape(y, [*x.shape[:2], out])
 
@@ -29,7 +31,7 @@ def project(x, kernel):
 def project_on_rows(x, table):
     """x [batch, length, in] times the transpose of table [out, in]."""
     table = ops.cast(table, x.dtype)
-    if not _in_groups(x, table):
+    if not _has_few_rows(x) or table.shape[0] % GROUPS:
         return tf.einsum("bli,oi->blo", x, table)
     groups = tf.reshape(table, [GROUPS, -1, table.shape[1]])
     rows = tf.reshape(x, [-1, table.shape[1]])
@@ -37,8 +39,12 @@ def project_on_rows(x, table):
     return tf.reshape(y, [*x.shape[:2], table.shape[0]])
 
 
-def _in_groups(x, kernel):
-    rows = x.shape[:2]
-    if None in rows or math.prod(rows) > FEW_ROWS or kernel.shape[0] % GROUPS:
+def _rows(x):
+    return None if None in x.shape[:2] else math.prod(x.shape[:2])
+
+
+def _has_few_rows(x):
+    rows = _rows(x)
+    if rows is None or rows > FEW_ROWS:
         return False
     return all(d.device_type == "CPU" for d in tf.config.list_logical_devices())
