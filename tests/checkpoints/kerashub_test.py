@@ -112,7 +112,8 @@ def test_every_weight_arrives(version, tmp_path, values):
 def test_more_layers_than_one_digit_counts(tmp_path, values):
     source = backbone(V1_0, num_layers=11)
     source.save_to_preset(tmp_path)
-    check(source, tmp_path, values)
+    model, _ = check(source, tmp_path, values)
+    assert len(model.encoder.blocks) == len(model.decoder.blocks) == 11
 
 
 def test_several_files_are_one_preset(tmp_path, values):
