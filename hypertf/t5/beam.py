@@ -88,10 +88,7 @@ def search(model, inputs, options):
             for old, new in zip(finished, new_finished, strict=True)
         )
         live, origin = keep_live(candidates, origin, beams)
-        caches = [
-            tuple(tf.gather(c, origin, axis=2, batch_dims=1) for c in cache)
-            for cache in caches
-        ]
+        caches = steps.reorder(caches, origin)
         tokens = ops.take(live[0], index, axis=2)
         done = ops.logical_or(done, rules.done(live[1], finished[1], index + 1))
         return index + 1, done, tokens, live, finished, caches

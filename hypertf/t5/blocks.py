@@ -147,18 +147,19 @@ class Block(Layer):
 
         Beams take the place of the length: everything but self-attention treats
         positions alike, so what the sites hold per example serves all its beams.
-        keys and values [batch, heads, beams, time, d_kv] are written at `index`;
-        bias is [1, heads, 1, 1, time].
+        keys and values [batch * heads * beams, time, d_kv] are written at `index`;
+        bias is [batch * heads * beams, 1, time].
         """
         sub = self.self_attention
         observed = fixed["observed_input"]
         queries, key, value = sub.layer.queries_keys_values(
             sub.rms_norm(x), sites, observed, fixed["qkv"]
         )
-        keys = ops.slice_update(keys, (0, 0, 0, index, 0), key[:, :, :, None])
-        values = ops.slice_update(values, (0, 0, 0, index, 0), value[:, :, :, None])
-        y = sub.layer.attend(queries[:, :, :, None], keys, values, bias)
-        y = sub.layer.output(y[:, :, :, 0], sites, observed)
+        row = (-1, 1, ops.shape(key)[-1])
+        keys = ops.slice_update(keys, (0, index, 0), ops.reshape(key, row))
+        values = ops.slice_update(values, (0, index, 0), ops.reshape(value, row))
+        y = sub.layer.attend(ops.reshape(queries, row), keys, values, bias)
+        y = sub.layer.output(ops.reshape(y, ops.shape(queries)), sites, observed)
         x = x + sites.after_attention(y, False)
         x = self._cross_attention(x, fixed["memory"], memory_bias, None, False)
         x = self._feed_forward(x, None, sites, fixed["observed"], False)

@@ -107,20 +107,33 @@ class Steps:
         return zip(self.model.decoder.blocks, self.sites.blocks, strict=True)
 
     def _cache(self, start):
-        """[batch, heads, beams, capacity, d_kv], the extra places filled in."""
+        """[batch * heads * beams, capacity, d_kv], the extra places filled in.
+
+        Of the shape that attention's products take: with a shape of its own, XLA
+        copies the whole cache at every step instead of writing one place.
+        """
         config = self.model.config
         if start is None:
-            shape = (
-                self.batch,
-                config.num_heads,
-                self.beams,
-                self.capacity,
-                config.d_kv,
-            )
+            rows = self.batch * config.num_heads * self.beams
+            shape = (rows, self.capacity, config.d_kv)
             return ops.zeros(shape, self.model.compute_dtype)
         room = self.capacity - self.offset
         start = ops.pad(start, ((0, 0), (0, 0), (0, room), (0, 0)))
-        return ops.repeat(start[:, :, None], self.beams, axis=2)
+        start = ops.reshape(start, (-1, self.capacity, config.d_kv))
+        return ops.repeat(start, self.beams, axis=0)
+
+    def reorder(self, caches, origin):
+        """The caches of beams that continue the beams origin [batch, beams]."""
+
+        def pick(cache):
+            beams = ops.reshape(
+                cache,
+                (self.batch, -1, self.beams, self.capacity, cache.shape[-1]),
+            )
+            beams = tf.gather(beams, origin, axis=2, batch_dims=1)
+            return ops.reshape(beams, cache.shape)
+
+        return [tuple(pick(c) for c in cache) for cache in caches]
 
     def __call__(self, tokens, index, caches):
         """tokens [batch, beams] at step `index` -> logits [batch, beams, vocab]."""
@@ -131,7 +144,9 @@ class Steps:
             self.bias,
             [0, 0, self.num_tokens + index, 0],
             [1, model.config.num_heads, 1, self.capacity],
-        )[:, :, None]
+        )
+        bias = ops.tile(bias, (self.batch, 1, self.beams, 1))
+        bias = ops.reshape(bias, (-1, 1, self.capacity))
         new_caches = []
         for (block, sites), (keys, values), fixed in zip(
             self._blocks(), caches, self.fixed, strict=True
