@@ -9,12 +9,17 @@ from setuptools import find_packages, setup
 REQUIRES = [
     "absl-py>=2.5,<3",
     "h5py>=3.14,<4",
+    "importlib-resources>=7.1,<8",  # TFDS needs it to prepare data, but has it not
     "keras>=3.15,<3.16",
     "keras-hub>=0.32,<0.33",
     "matplotlib>=3.11,<4",
     "ml-dtypes>=0.6,<0.7",
     "numpy>=2.4,<3",
+    "rouge-score>=0.1.2,<0.2",
+    "sacrebleu>=2.6,<3",
     "safetensors>=0.8,<0.9",
+    "scikit-learn>=1.9,<2",
+    "scipy>=1.17,<2",
     "sentencepiece>=0.2.2,<0.3",
     "tensorflow>=2.21,<2.22",
     "tensorflow-datasets>=4.9.10,<4.10",
@@ -28,7 +33,6 @@ EXTRAS = {
         "pytest>=9.2,<10",
         "pytest-xdist>=3.8,<4",
         "ruff>=0.17,<0.18",  # a minor release may change the format
-        "scipy>=1.17,<2",
     ],
     # Peers to be measured beside; nothing else may import them.
     "bench": [
@@ -54,6 +58,7 @@ setup(
             "experiments.*",
         ]
     ),
+    package_data={"tfds_tasks.nano": ["spiece.model"]},
     install_requires=REQUIRES,
     extras_require=EXTRAS,
 )

@@ -1,6 +1,7 @@
 """The examples in the docstrings of public names run."""
 
 import doctest
+import importlib
 import re
 import textwrap
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import hypertf
+import tfds_tasks
 
 NANO = "t5-nano"
 EXAMPLES = [
@@ -29,7 +31,30 @@ def test_examples_run(item):
         exec(textwrap.dedent(block), {"hypertf": hypertf, "np": np, "model": model})
 
 
-def test_adafactor_example():
-    module = hypertf.optimizers.adafactor
-    result = doctest.testmod(module)
+MODULES = [
+    hypertf.optimizers.adafactor,
+    *(
+        importlib.import_module(f"tfds_tasks.{name}")
+        for name in (
+            "formats",
+            "mixtures",
+            "rates",
+            "reading",
+            "registry",
+            "splits",
+            "task",
+            "vocabulary",
+            "scores.averages",
+            "scores.metrics",
+            "scores.qa",
+            "scores.readers",
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_lines_of_examples_give_what_they_say(module):
+    names = {"get_task": tfds_tasks.get_task, "Style": tfds_tasks.Style}
+    result = doctest.testmod(module, extraglobs=names)
     assert result.attempted and not result.failed

@@ -39,8 +39,9 @@ OPERATIONS = {
 }
 
 
-def run(size, rounds, only=()):
+def run(options):
     """Measures, prints the table, returns what goes into the JSON file."""
+    size, rounds, only = options.size, options.rounds, options.only
     unknown = set(only) - set(OPERATIONS)
     if unknown:
         raise ValueError(f"--only={sorted(unknown)}, expected some of {[*OPERATIONS]}")

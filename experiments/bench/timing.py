@@ -1,5 +1,6 @@
 """Timing in turns, and tables of what came out."""
 
+import dataclasses
 import os
 import platform
 import statistics
@@ -7,6 +8,17 @@ import time
 
 import tensorflow as tf
 from tqdm import tqdm
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the flags ask of a suite."""
+
+    size: str = "t5-small"
+    rounds: int = 7
+    only: tuple[str, ...] = ()
+    data_dir: str | None = None
+    vocabulary: str = "nano"
 
 
 def in_turns(cases, rounds, title):

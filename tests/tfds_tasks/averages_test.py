@@ -1,0 +1,170 @@
+"""Averages and the table over checkpoints are those of T5's evaluation."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from tests.conftest import shared_path
+from tfds_tasks.scores import averages
+
+GOLDEN = json.loads(shared_path("goldens/t5_metrics/averages.json").read_text())
+
+
+def our_cell(tag):
+    """ "super_glue_cb_v102/accuracy" to ("super_glue/cb", "accuracy")."""
+    task, metric = tag.split("/")
+    task = task.partition("_v")[0]
+    for benchmark in ("super_glue", "glue"):
+        if task.startswith(f"{benchmark}_"):
+            return f"{benchmark}/{task.removeprefix(f'{benchmark}_')}", metric
+    return task, metric
+
+
+def results(without=lambda tag, step: False):
+    """The golden's scores as (step, scores), a pair for each of them."""
+    pairs = []
+    for tag, events in GOLDEN["scores"].items():
+        task, metric = our_cell(tag)
+        for step, value in events:
+            if not without(tag, step):
+                pairs.append((step, {task: {metric: value}}))
+    return pairs
+
+
+def assert_equal(table, golden):
+    assert list(table.headings) == golden["columns"]
+    assert list(table.steps) == golden["steps"]
+    expected = np.array(golden["table"], float)  # reads "nan" too
+    np.testing.assert_allclose(table.values, expected, rtol=1e-12)
+    best = table.best_per_group()
+    assert list(best) == golden["columns"]
+    values, steps = zip(*best.values(), strict=True)
+    np.testing.assert_allclose(values, np.array(golden["group_max"], float), rtol=1e-12)
+    assert list(steps) == golden["group_max_step"]
+
+
+def test_table_is_t5s():
+    assert_equal(averages.table(results()), GOLDEN["result"])
+
+
+def test_order_of_results_does_not_matter():
+    assert_equal(averages.table(results()[::-1]), GOLDEN["result"])
+
+
+def test_missing_scores_leave_no_average():
+    golden = GOLDEN["rte_missing_at_steps_3000_4000"]
+    rte = next(t for t, (column, _) in GOLDEN["groups"].items() if column == "GLUE RTE")
+    column = golden["columns"].index("GLUE RTE")
+    gone = {
+        step
+        for step, row in zip(golden["steps"], golden["table"], strict=True)
+        if row[column] == "nan"
+    }
+    assert gone
+    table = averages.table(results(lambda tag, step: tag == rte and step in gone))
+    assert_equal(table, golden)
+
+
+def test_missing_metric_leaves_no_average_column():
+    golden = GOLDEN["without_multirc_f1_columns"]
+    (missing,) = {
+        tag
+        for tag, (column, _) in GOLDEN["groups"].items()
+        if column not in golden  # MultiRC (F1)
+    }
+    table = averages.table(results(lambda tag, step: tag == missing))
+    assert list(table.headings) == golden
+    # What is left of that task has no best checkpoint either.
+    group = GOLDEN["groups"][missing][1]
+    left = [c for c, g in GOLDEN["groups"].values() if g == group and c in golden]
+    assert left
+    for heading in left:
+        value, step = table.best_per_group()[heading]
+        assert math.isnan(value) and step is None
+
+
+def test_columns_and_groups_are_t5s():
+    columns = {(c.task, c.metric): [c.heading, c.group] for c in averages.COLUMNS}
+    for tag, expected in GOLDEN["groups"].items():
+        assert columns[our_cell(tag)] == expected
+
+
+def test_both_benchmarks_have_eight_tasks():
+    for columns in averages.BENCHMARKS.values():
+        assert len({c.group for c in columns}) == 8
+
+
+def perfect(benchmark):
+    scores = {}
+    for c in averages.BENCHMARKS[benchmark]:
+        scores.setdefault(c.task, {})[c.metric] = 100.0
+    return scores
+
+
+@pytest.mark.parametrize("benchmark", averages.BENCHMARKS)
+def test_each_task_weighs_an_eighth(benchmark):
+    scores = perfect(benchmark)
+    assert averages.benchmark_averages(scores) == {benchmark: 100.0}
+    groups = [c.group for c in averages.BENCHMARKS[benchmark]]
+    for c in averages.BENCHMARKS[benchmark]:
+        less = {**scores, c.task: {**scores[c.task], c.metric: 0.0}}
+        expected = 100 - 100 / 8 / groups.count(c.group)
+        assert averages.benchmark_averages(less)[benchmark] == pytest.approx(expected)
+        nan = {**scores, c.task: {**scores[c.task], c.metric: math.nan}}
+        assert math.isnan(averages.benchmark_averages(nan)[benchmark])
+        rest = {task: s for task, s in scores.items() if task != c.task}
+        assert averages.benchmark_averages(rest) == {}
+
+
+def test_other_tasks_do_not_count():
+    scores = {
+        **perfect("glue"),
+        "glue/wnli": {"accuracy": 0.0},
+        "dpr": {"accuracy": 0.0},
+    }
+    assert averages.benchmark_averages(scores) == {"glue": 100.0}
+
+
+def test_average_of_any_tasks():
+    scores = {"mrqa/hotpot_qa": {"em": 40.0, "f1": 60.0}, "xsum": {"rouge1": 30.0}}
+    assert averages.average(scores) == pytest.approx(40)
+    with pytest.raises(ValueError, match="expected a task"):
+        averages.average({})
+
+
+def test_tasks_without_a_place_come_last():
+    scores = {"nano/copy": {"accuracy": 1.0}, "squad": {"em": 2.0, "f1": 3.0}}
+    table = averages.table({7: scores})
+    assert table.headings == ("SQuAD (EM)", "SQuAD (F1)", "nano/copy/accuracy")
+    assert table.row(7) == dict(zip(table.headings, (2.0, 3.0, 1.0), strict=True))
+    assert table.best_per_group()["nano/copy/accuracy"] == (1.0, 7)
+
+
+def test_one_checkpoint_for_all_tasks():
+    table = averages.table(
+        {
+            100: {"squad": {"em": 1.0, "f1": 9.0}, "dpr": {"accuracy": 5.0}},
+            200: {"squad": {"em": 4.0, "f1": 5.0}, "dpr": {"accuracy": 5.0}},
+            300: {"squad": {"em": 2.0, "f1": math.nan}},
+        }
+    )
+    assert table.best_checkpoint("SQuAD (F1)") == 100
+    assert table.best_checkpoint("SQuAD (EM)") == 200
+    assert table.best_checkpoint("DPR") == 100  # the first of equals
+    with pytest.raises(ValueError, match=r"'CoLA' is not in the table.*SQuAD \(EM\)"):
+        table.best_checkpoint("CoLA")
+
+
+def test_spreadsheet():
+    table = averages.table(
+        {5: {"dpr": {"accuracy": 1.0}}, 9: {"dpr": {"accuracy": 2.5}}}
+    )
+    assert table.to_csv() == "step,DPR\n5,1.000\n9,2.500\nmax,2.500\nstep,9\n"
+
+
+@pytest.mark.parametrize("nothing", [{}, [], {100: {}}])
+def test_nothing_to_tabulate(nothing):
+    with pytest.raises(ValueError, match="0 scores"):
+        averages.table(nothing)

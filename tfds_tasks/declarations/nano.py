@@ -1,0 +1,49 @@
+"""The embedded tasks; their text names the task only where the style asks for it."""
+
+from tfds_tasks.formats import classification, indices, keyed, similarity
+from tfds_tasks.nano import TASKS, text_keys
+from tfds_tasks.registry import register
+from tfds_tasks.scores import Number, Text, accuracy, multirc, pearson_corrcoef
+from tfds_tasks.task import Task
+
+
+def _referent(name):
+    def format(row, style):
+        return {
+            "inputs": keyed(name, text_keys(name), row, style),
+            "targets": row["referent"],
+            **indices(row),
+        }
+
+    return format
+
+
+def _options(name, words):
+    if name == "similarity":
+        return {
+            "format": similarity(name, TASKS[name].keys),
+            "metrics": (pearson_corrcoef,),
+            "reader": Number(),
+        }
+    if name == "coreference":
+        return {
+            "format": _referent(name),
+            "metrics": (accuracy,),
+            "reader": Text(),
+        }
+    return {
+        "format": classification(name, text_keys(name), words),
+        "metrics": (multirc,) if name == "multi_answer" else (accuracy,),
+        "classes": words,
+    }
+
+
+for _name, (_, _words) in TASKS.items():
+    register(
+        Task(
+            name=f"nano/{_name}",
+            source=f"nano/{_name}:1.0.0",
+            prefix=False,
+            **_options(_name, _words),
+        )
+    )

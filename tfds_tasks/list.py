@@ -1,0 +1,59 @@
+"""Prints all tasks and mixtures.
+
+python -m tfds_tasks.list [--data_dir=...] [--only=super_glue]
+"""
+
+from absl import app, flags
+
+from tfds_tasks import get_task, mixture_names, sources, task_names
+
+FLAGS = flags.FLAGS
+HEADER = ("task", "source", "train examples", "metrics", "mixtures")
+
+
+def size(task, data_dir=None):
+    """Training examples: as prepared, else T5's number in brackets, else a dash."""
+    if "train" not in task.parts:
+        return "evaluation"
+    try:
+        return f"{task.num_rows('train', data_dir):,}"
+    except sources.MissingData:
+        return f"({task.rate:,})" if task.rate else "-"
+
+
+def row(task, data_dir=None):
+    source = task.source if isinstance(task.source, str) else ", ".join(task.source)
+    metrics = ", ".join(metric.__name__ for metric in task.metrics)
+    mixtures = [name for name, tasks in mixture_names().items() if task.name in tasks]
+    return task.name, source, size(task, data_dir), metrics or "-", ", ".join(mixtures)
+
+
+def table(rows):
+    """Lines of the rows under a header, in columns as wide as needed."""
+    rows = [HEADER, *rows]
+    widths = [max(len(r[i]) for r in rows) for i in range(len(HEADER))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if i == 2 else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(r, widths, strict=True))
+        ).rstrip()
+        for r in rows
+    ]
+    return [lines[0], "-" * len(lines[0]), *lines[1:]]
+
+
+def main(argv):
+    if argv[1:]:
+        raise app.UsageError(f"unexpected argument {argv[1]!r}; see --help")
+    rows = [row(get_task(name), FLAGS.data_dir) for name in task_names()]
+    rows = [r for r in rows if FLAGS.only in r[0] or FLAGS.only in r[4]]
+    if not rows:
+        raise app.UsageError(f"--only={FLAGS.only}: no task or mixture has such a name")
+    print("\n".join(table(rows)))
+    print("\n(n): T5's number; the data is not prepared in this --data_dir")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("data_dir", None, "Where TFDS has prepared its data.")
+    flags.DEFINE_string("only", "", "Only tasks whose name or mixtures contain this.")
+    app.run(main)

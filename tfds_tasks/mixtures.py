@@ -1,0 +1,233 @@
+"""Mixtures: several tasks in one stream of batches."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from tfds_tasks import batches, stream
+from tfds_tasks.lengths import warn_if_trimmed
+from tfds_tasks.rates import Rates
+from tfds_tasks.registry import get_task, task_names, unknown
+from tfds_tasks.task import Task
+
+GLUE = tuple(
+    f"glue/{name}"
+    for name in [
+        "cola",
+        "sst2",
+        "mrpc",
+        "qqp",
+        "stsb",
+        "mnli",
+        "qnli",
+        "rte",
+        "mnli_mismatched",
+        "mnli_matched",
+        "ax",
+    ]
+)
+SUPER_GLUE = (
+    "dpr",
+    *(
+        f"super_glue/{name}"
+        for name in [
+            "wsc",
+            "boolq",
+            "cb",
+            "copa",
+            "multirc",
+            "record",
+            "rte",
+            "wic",
+            "axb",
+            "axg",
+        ]
+    ),
+)
+MRQA = tuple(
+    f"mrqa/{name}"
+    for name in [
+        "squad",
+        "hotpot_qa",
+        "trivia_qa",
+        "news_qa",
+        "search_qa",
+        "natural_questions",
+        "bio_asq",
+        "drop",
+        "duo_rc",
+        "race",
+        "relation_extraction",
+        "textbook_qa",
+    ]
+)
+PROPORTIONAL = Rates()
+SUM_NLI = ("xsum", "cnn_dailymail", "wiki_lingua", "glue/mnli", "art", "anli")
+
+
+def mixture_names():
+    """The tasks of every mixture that has a name."""
+    nano = tuple(name for name in task_names() if name.startswith("nano/"))
+    return {
+        "en_mix": GLUE + SUPER_GLUE,
+        "glue": GLUE,
+        "super_glue": SUPER_GLUE,
+        "mrqa": MRQA,
+        "sum_nli": SUM_NLI,
+        "nano": nano,
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixture:
+    """Tasks, and how often each is drawn in training."""
+
+    name: str
+    tasks: tuple[Task, ...]
+    rates: Rates = PROPORTIONAL
+
+    @property
+    def identities(self):
+        """The names that task ids stand for, in order; tasks may share one."""
+        return tuple(dict.fromkeys(task.identity for task in self.tasks))
+
+    @property
+    def num_tasks(self):
+        return len(self.identities)
+
+    def task_id(self, task):
+        """The id of a task (or of its name) in this mixture."""
+        name = task if isinstance(task, str) else task.name
+        for member in self.tasks:
+            if name in (member.name, member.identity):
+                return self.identities.index(member.identity)
+        names = [member.name for member in self.tasks]
+        raise ValueError(unknown(f"task of mixture {self.name}", name, names))
+
+    def task_rates(self, split="train", data_dir=None):
+        """{task name: rate}; tasks without the split, made for evaluation, have 0."""
+        return {
+            task.name: self.rates.of(_examples(task, split, data_dir))
+            for task in self.tasks
+        }
+
+    def probabilities(self, split="train", data_dir=None):
+        """{task name: share of the examples}."""
+        rates = self.task_rates(split, data_dir)
+        total = sum(rates.values())
+        if not total:
+            raise ValueError(f"mixture {self.name}: no task has split {split!r}")
+        return {name: rate / total for name, rate in rates.items()}
+
+    def dataset(
+        self,
+        split="train",
+        *,
+        vocabulary,
+        batch_size=128,
+        inputs_length=512,
+        targets_length=64,
+        seed=0,
+        start=0,
+        per_batch=False,
+        host=0,
+        num_hosts=1,
+        data_dir=None,
+        endless=None,
+        check_lengths=True,
+    ):
+        """tf.data of batches; see `batches.to_batches` for what a batch holds.
+
+        Args:
+            split: "train" is drawn from without end; any other is read once, task
+                after task, in order.
+            seed: decides the order of tasks and of examples.
+            start: the number of batches already used: the dataset goes on from there.
+            per_batch: one task per batch, as HyperFormer draws; else one per example.
+            host, num_hosts: which rows of each batch to make. The batches are the
+                same whatever the number of hosts.
+            endless: overrides whether it is drawn from without end.
+            check_lengths: warn of tasks of which more than a few percent is trimmed.
+        """
+        shape = batches.Shape(
+            vocabulary, batch_size, inputs_length, targets_length, host, num_hosts
+        )
+        if type(start) is not int or start < 0:
+            raise ValueError(f"start={start!r}, expected a number of batches >= 0")
+        if check_lengths:
+            warn_if_trimmed(self.tasks, split, shape, data_dir)
+        if endless is None:
+            endless = split == "train"
+        if endless:
+            examples = self._drawn(split, shape, seed, start, per_batch, data_dir)
+            return batches.to_batches(examples, shape, endless=True)
+        examples = self._in_order(split, shape, data_dir)
+        return batches.to_batches(examples, shape, endless=False).skip(start)
+
+    def _in_order(self, split, shape, data_dir):
+        data = None
+        for task in self.tasks:
+            if split not in task.parts:
+                continue
+            rows = task.rows(split, data_dir)
+            examples = stream.texts(task, rows, split, shape)
+            examples = stream.with_task_id(examples, self.task_id(task))
+            data = examples if data is None else data.concatenate(examples)
+        if data is None:
+            raise ValueError(f"mixture {self.name}: no task has split {split!r}")
+        return data
+
+    def _drawn(self, split, shape, seed, start, per_batch, data_dir):
+        shares = self.probabilities(split, data_dir)
+        tasks = [task for task in self.tasks if shares[task.name]]
+        shares = np.array([shares[task.name] for task in tasks])
+        repeats = shape.batch_size if per_batch else 1
+        position = start * shape.batch_size
+        used = stream.counts(shares, seed, position, repeats)
+        examples = [
+            stream.with_task_id(
+                stream.endless(task, split, shape, seed, int(count), data_dir),
+                self.task_id(task),
+            )
+            for task, count in zip(tasks, used, strict=True)
+        ]
+        if len(examples) == 1:
+            return examples[0]
+        order = stream.choices(shares, seed, position, repeats)
+        return tf.data.Dataset.choose_from_datasets(examples, order)
+
+
+def _examples(task, split, data_dir):
+    """What a task is mixed by: T5's own number if all of its data is used as in T5."""
+    if split not in task.parts or task.rate == 0:
+        return 0
+    whole = task.style.rows is None and task.parts[split].whole
+    if split == "train" and whole and task.rate is not None:
+        return task.rate
+    return task.num_examples(split, data_dir)
+
+
+def get_mixture(
+    name, rates="proportional", scale=1.0, cap=None, temperature=1.0, **style
+):
+    """The mixture of that name, or of tasks listed with commas.
+
+    >>> get_mixture("glue/rte,glue/mrpc", temperature=2).num_tasks
+    2
+    """
+    named = mixture_names()
+    if name in named:
+        tasks = named[name]
+    else:
+        tasks = tuple(part.strip() for part in name.split(","))
+        if len(tasks) == 1 and name not in task_names():
+            raise ValueError(unknown("mixture", name, [*named, *task_names()]))
+    doubled = {task for task in tasks if tasks.count(task) > 1}
+    if doubled:
+        raise ValueError(f"mixture {name!r} lists {', '.join(doubled)} more than once")
+    return Mixture(
+        name,
+        tuple(get_task(task, **style) for task in tasks),
+        Rates(rates, scale, cap, temperature),
+    )

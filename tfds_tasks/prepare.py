@@ -1,0 +1,40 @@
+"""Downloads and prepares the data of tasks with TFDS.
+
+python -m tfds_tasks.prepare --mixture=en_mix --data_dir=~/tensorflow_datasets
+python -m tfds_tasks.prepare --source=glue/cola:2.0.0
+"""
+
+from absl import app, flags
+
+from tfds_tasks import get_mixture, sources
+
+FLAGS = flags.FLAGS
+
+
+def wanted(mixture, source):
+    """The sources that the flags name, each once."""
+    found = dict.fromkeys(source)
+    if mixture:
+        for task in get_mixture(mixture).tasks:
+            one = isinstance(task.source, str)
+            found |= dict.fromkeys([task.source] if one else task.source)
+    return list(found)
+
+
+def main(argv):
+    if argv[1:]:
+        raise app.UsageError(f"unexpected argument {argv[1]!r}; see --help")
+    todo = wanted(FLAGS.mixture, FLAGS.source)
+    if not todo:
+        raise app.UsageError("name what to prepare: --mixture=... or --source=...")
+    for number, source in enumerate(todo, 1):
+        print(f"[{number}/{len(todo)}] {source}", flush=True)
+        sources.prepare(source, FLAGS.data_dir)
+    print(f"prepared {len(todo)} in {sources.folder(FLAGS.data_dir)}")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("mixture", None, "A mixture, or task names with commas.")
+    flags.DEFINE_list("source", [], "TFDS sources, as an error message names them.")
+    flags.DEFINE_string("data_dir", None, "Where to write; by default TFDS's folder.")
+    app.run(main)

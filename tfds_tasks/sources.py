@@ -1,0 +1,88 @@
+"""Where rows come from: TFDS builders, and a clear word when data is missing."""
+
+import contextlib
+import fcntl
+import functools
+import importlib
+import io
+import os
+
+import tensorflow_datasets as tfds
+
+# Builders of this repository; importing their module makes TFDS know them.
+OWN = {"nano": "tfds_tasks.nano.builder", "art": "tfds_tasks.art"}
+
+
+EMBEDDED = "nano/"  # written on first use, from grammars; nothing is downloaded
+
+
+class MissingData(FileNotFoundError):
+    """The data of a task has not been prepared."""
+
+
+def default_data_dir():
+    """TFDS's own folder, unless TFDS_DATA_DIR names another."""
+    return os.environ.get("TFDS_DATA_DIR", os.path.join("~", "tensorflow_datasets"))
+
+
+def folder(data_dir=None):
+    return os.path.abspath(os.path.expanduser(data_dir or default_data_dir()))
+
+
+@functools.cache
+def _builder(source, data_dir):
+    name = source.split("/")[0].split(":")[0]
+    if name in OWN:
+        importlib.import_module(OWN[name])
+    return tfds.builder(source, data_dir=data_dir)
+
+
+def open_builder(source, data_dir=None):
+    """The builder of a source such as "glue/rte:2.0.0", its data prepared.
+
+    Embedded sources (`nano`) are written on the spot; others must have been prepared.
+    """
+    data_dir = folder(data_dir)
+    builder = _builder(source, data_dir)
+    if not builder.info.splits and source.startswith(EMBEDDED):
+        _builder.cache_clear()
+        with contextlib.redirect_stdout(io.StringIO()):  # it takes a second or two
+            tfds.disable_progress_bar()
+            prepare(source, data_dir)
+            tfds.enable_progress_bar()
+        builder = _builder(source, data_dir)
+    if not builder.info.splits:
+        _builder.cache_clear()  # it may be prepared by the next call
+        raise MissingData(
+            f"{source}: no prepared data in {data_dir}; prepare it with\n"
+            f"  python -m tfds_tasks.prepare --source={source} --data_dir={data_dir}\n"
+            "or name the folder that has it (--data_dir, or TFDS_DATA_DIR)"
+        )
+    return builder
+
+
+def prepare(source, data_dir=None):
+    """Downloads and writes the data of a source; one process at a time does it."""
+    data_dir = folder(data_dir)
+    os.makedirs(data_dir, exist_ok=True)
+    name = source.replace("/", "_").replace(":", "_")
+    with open(os.path.join(data_dir, f".{name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _builder(source, data_dir).download_and_prepare()
+    _builder.cache_clear()
+
+
+def rows(source, split, data_dir=None):
+    """All rows of a split, in the fixed order in which they lie on disk."""
+    builder = open_builder(source, data_dir)
+    if split not in builder.info.splits:
+        raise ValueError(
+            f"{source}: split {split!r} is unknown; "
+            f"it has {', '.join(sorted(builder.info.splits))}"
+        )
+    config = tfds.ReadConfig(add_tfds_id=False, try_autocache=False)
+    return builder.as_dataset(split=split, shuffle_files=False, read_config=config)
+
+
+def num_rows(source, split, data_dir=None):
+    return open_builder(source, data_dir).info.splits[split].num_examples

@@ -1,0 +1,250 @@
+"""A task: where its rows come from, how they read as text, how answers are scored."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from tfds_tasks import sources, splits
+from tfds_tasks.scores.readers import Labels
+from tfds_tasks.style import Style
+
+DEFAULT_STYLE = Style()
+OWN_SPLITS = {"train": "train", "validation": "validation", "test": "test"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One declaration per task; `registry.get_task` hands it out in a style.
+
+    Attributes:
+        name: such as "glue/cola".
+        source: TFDS builder with its version, or a tuple of them put end to end.
+        format: function of a row and a `Style`; see `formats.py`.
+        classes: label words in the order of their numbers, None if there are none.
+        reader: turns text into what the metrics compare; by default the labels.
+        metrics: functions of (targets, predictions, examples) to {name: percent}.
+        splits: {split: TFDS split}.
+        divide: how HyperFormer and Hyperdecoders divide it; see `splits.py`.
+        rate: the number of examples that T5 mixes it by; None counts them.
+        shares: the task whose id it carries, such as "glue/mnli" for "glue/ax".
+        train_format: the format of training rows where it is another.
+        chunks: function of (example, tokenizer, length) that cuts a long example into
+            several of at most `length` tokens.
+        prefix: whether the name comes first where the style leaves it open.
+    """
+
+    name: str
+    source: str | tuple[str, ...]
+    format: Callable
+    metrics: tuple[Callable, ...] = ()
+    classes: tuple[str, ...] | None = None
+    reader: object = None
+    splits: Mapping[str, str] = dataclasses.field(default_factory=OWN_SPLITS.copy)
+    divide: str | None = None
+    rate: int | None = None
+    shares: str | None = None
+    train_format: Callable | None = None
+    chunks: Callable | None = None
+    prefix: bool = True
+    style: Style = DEFAULT_STYLE
+
+    def __repr__(self):
+        return f"Task({self.name!r}, source={self.source!r}, {self.style})"
+
+    def __hash__(self):
+        return hash((self.name, self.style))
+
+    @property
+    def identity(self):
+        """The name under which a mixture numbers it."""
+        return self.shares or self.name
+
+    @property
+    def parts(self):
+        """{split: Part} in this style."""
+        return splits.parts(self.splits, self.divide, self.style.splits)
+
+    @property
+    def labels(self):
+        """The label texts in this style, None if the task has none."""
+        if self.classes is None or self.style.labels == "words":
+            return self.classes
+        return tuple(str(i) for i in range(len(self.classes)))
+
+    def to_text(self, row, split="train"):
+        """The examples of one row of numpy or Python values: [{"inputs", "targets"}].
+
+        >>> cola = get_task("glue/cola")
+        >>> cola.to_text({"sentence": "It rains.", "label": 1, "idx": 7})
+        [{'inputs': 'cola sentence: It rains.', 'targets': 'acceptable', 'idx': 7}]
+        """
+        format = self._format(split)
+        example = format(_tensors(row), self._text_style)
+        if not getattr(format, "several", False):
+            return [{key: _value(value) for key, value in example.items()}]
+        count = example["inputs"].shape[0]
+        return [
+            {key: _value(value[i]) for key, value in example.items()}
+            for i in range(count)
+        ]
+
+    def examples(self, split, data_dir=None):
+        """tf.data of all examples in their order: text, row number `index`, extras."""
+        return self.format_rows(self.rows(split, data_dir), split)
+
+    def rows(self, split, data_dir=None):
+        """tf.data of (index, row): index counts the rows of the TFDS split."""
+        part = self.part(split)
+        data = None
+        for source in self._sources:
+            more = sources.rows(source, part.split, data_dir)
+            data = more if data is None else data.concatenate(more)
+        data = data.enumerate()
+        mask = self._mask(split, data_dir)
+        if mask is None:
+            return data
+        mask = tf.constant(mask)
+        return data.filter(lambda index, row: mask[index])
+
+    def format_rows(self, rows, split):
+        """(index, row) to examples; a row may become several, or none."""
+        format = self._format(split)
+        many = getattr(format, "several", False)
+
+        def to_example(index, row):
+            example = format(row, self._text_style)
+            shape = tf.shape(example["inputs"])
+            return {"index": tf.broadcast_to(index, shape), **example}
+
+        if many:
+            return rows.flat_map(
+                lambda index, row: tf.data.Dataset.from_tensor_slices(
+                    to_example(index, row)
+                )
+            )
+        return rows.map(to_example, num_parallel_calls=tf.data.AUTOTUNE)
+
+    def dataset(self, split, **options):
+        """tf.data of batches of this task alone; options as `Mixture.dataset` has."""
+        from tfds_tasks.mixtures import Mixture
+
+        return Mixture(self.name, (self,)).dataset(split, **options)
+
+    def part(self, split):
+        if split not in self.parts:
+            raise ValueError(
+                f"{self.name}: split {split!r} is unknown with splits="
+                f"{self.style.splits!r}; it has {', '.join(self.parts)}"
+            )
+        return self.parts[split]
+
+    def num_rows(self, split, data_dir=None):
+        """How many rows of the source the split holds in this style."""
+        part = self.part(split)
+        rows = part.size(self._source_rows(part.split, data_dir))
+        if self.style.rows is not None and split == "train":
+            rows = min(rows, self.style.rows)
+        if not rows:
+            raise ValueError(f"{self.name}: split {split!r} is empty in this style")
+        return rows
+
+    def num_examples(self, split, data_dir=None):
+        """How many examples the split gives; counted where rows do not tell."""
+        if self.one_example_a_row(split):
+            return self.num_rows(split, data_dir)
+        return _count(self, split, sources.folder(data_dir))
+
+    def one_example_a_row(self, split):
+        several = getattr(self._format(split), "several", False)
+        return not several and self.chunks is None
+
+    def score(self, examples, predictions):
+        """{metric: percent} of decoded texts beside examples as `to_text` gives them.
+
+        >>> rte = get_task("glue/rte")
+        >>> rte.score([{"targets": "entailment"}], ["entailment"])
+        {'accuracy': 100.0}
+        """
+        if len(examples) != len(predictions) or not len(examples):
+            raise ValueError(
+                f"{self.name}: {len(predictions)} predictions for {len(examples)} "
+                "examples; expected as many, and at least one"
+            )
+        reader = self.reader or Labels(self.labels)
+        targets = [reader.target(e) for e in examples]
+        read = [
+            reader.prediction(p, e) for p, e in zip(predictions, examples, strict=True)
+        ]
+        scores = {}
+        for metric in self.metrics:
+            scores.update(metric(targets, read, examples))
+        return scores
+
+    @property
+    def _text_style(self):
+        if self.style.prefix is not None:
+            return self.style
+        return dataclasses.replace(self.style, prefix=self.prefix)
+
+    @property
+    def _sources(self):
+        return (self.source,) if isinstance(self.source, str) else self.source
+
+    def _format(self, split):
+        if self.train_format is not None and split.startswith("train"):
+            return self.train_format
+        return self.format
+
+    def _source_rows(self, split, data_dir):
+        return sum(sources.num_rows(s, split, data_dir) for s in self._sources)
+
+    def _mask(self, split, data_dir):
+        """Rows of the TFDS split that belong to `split`: bool [rows], None for all."""
+        part = self.part(split)
+        self.num_rows(split, data_dir)  # complains of an empty split
+        rows = self._source_rows(part.split, data_dir)
+        mask = part.mask(rows, self.name, self.style.seed)
+        if self.style.rows is None or split != "train":
+            return mask
+        mask = np.ones(rows, bool) if mask is None else mask
+        order = splits.permutation(rows, f"{self.name} kept", self.style.seed)
+        kept = np.zeros(rows, bool)
+        kept[order[mask[order]][: self.style.rows]] = True
+        return kept
+
+
+@functools.cache
+def _count(task, split, data_dir):
+    return int(task.examples(split, data_dir).reduce(0, lambda n, _: n + 1))
+
+
+def _tensors(value):
+    """A row of Python or numpy values as tensors, nested as it was."""
+    if isinstance(value, Mapping):
+        return {key: _tensors(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)) and not value:
+        return tf.zeros([0], tf.string)
+    if isinstance(value, int):
+        return tf.constant(value, tf.int64)
+    if isinstance(value, tf.RaggedTensor):
+        return value
+    try:
+        return tf.convert_to_tensor(value)
+    except ValueError:  # lists of different lengths
+        return tf.ragged.constant(value)
+
+
+def _value(tensor):
+    """A tensor as Python value, text as str."""
+    return _text(tensor.numpy().tolist() if tensor.shape.rank else tensor.numpy())
+
+
+def _text(value):
+    if isinstance(value, list):
+        return [_text(v) for v in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    return value.item() if isinstance(value, np.generic) else value
