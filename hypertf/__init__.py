@@ -1,7 +1,16 @@
 """hypertf: one T5, every task."""
 
-from hypertf import checkpoints, training
+from hypertf import analysis, checkpoints, conditioning, export, training
 from hypertf.optimizers import Adafactor
 from hypertf.t5 import T5, T5Config
 
-__all__ = ["T5", "Adafactor", "T5Config", "checkpoints", "training"]
+__all__ = [
+    "T5",
+    "Adafactor",
+    "T5Config",
+    "analysis",
+    "checkpoints",
+    "conditioning",
+    "export",
+    "training",
+]

@@ -19,6 +19,9 @@ EXAMPLES = [
     hypertf.T5.score,
     hypertf.t5.Unallocated,
     hypertf.training.T5Loss,
+    hypertf.analysis.parameters,
+    hypertf.conditioning.create,
+    hypertf.export.bake,
 ]
 
 

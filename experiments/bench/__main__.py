@@ -1,6 +1,7 @@
 """Measures hypertf beside its peers on this machine.
 
     python -m experiments.bench --suite=t5
+    python -m experiments.bench --suite=methods --only=hyperprompt-global,hypergrid
     python -m experiments.bench --suite=input --data_dir=... --vocabulary=spiece.model
 
 Everything is timed in turns within one run, because machines are noisy: read the
@@ -13,10 +14,10 @@ import pathlib
 
 from absl import app, flags, logging
 
-from experiments.bench import inputs, t5
+from experiments.bench import inputs, methods, t5
 from experiments.bench.timing import Options, machine
 
-SUITES = {"t5": t5.run, "input": inputs.run}
+SUITES = {"t5": t5.run, "input": inputs.run, "methods": methods.run}
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("suite", "t5", list(SUITES), "What to measure.")

@@ -58,20 +58,36 @@ class TensorFlowSystem:
 
 
 class Hypertf(TensorFlowSystem):
+    """hypertf, plain or with the conditioner called `method`."""
+
+    def __init__(self, workload, method="none", num_tasks=8, **options):
+        self.method = (method, num_tasks, options)
+        super().__init__(workload)
+
     def build(self):
-        self.model = hypertf.T5(self.workload.config)
+        name, num_tasks, options = self.method
+        config = self.workload.config
+        conditioner = hypertf.conditioning.create(name, config, num_tasks, **options)
+        self.model = hypertf.T5(config, conditioner=conditioner)
+        task_ids = np.arange(self.workload.batch) % num_tasks
+        self.task_ids = tf.constant(task_ids, tf.int32)
         never_end(self.model.shared.embedding)
         self.optimizer = hypertf.Adafactor()
         self.loss = hypertf.training.T5Loss()
 
     def inputs(self):
-        return {
+        inputs = {
             "encoder_tokens": tf.constant(self.source),
             "decoder_tokens": tf.constant(self.decoder_tokens),
         }
+        if self.model.conditioner is not None:
+            inputs["task_ids"] = self.task_ids
+        return inputs
 
     def decode(self, batch):
         inputs = {"encoder_tokens": self.source[:batch]}
+        if self.model.conditioner is not None:
+            inputs["task_ids"] = self.task_ids.numpy()[:batch]
         length = self.workload.decode_length
         return lambda: self.model.generate(inputs, length).numpy()
 

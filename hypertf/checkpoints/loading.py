@@ -58,7 +58,8 @@ def load(model, path, optimizer=None):
     Tensors are read one after the other, large ones by blocks. Everything is
     checked before the first weight changes: whatever is missing, left over, of
     another shape or of another config is listed in one error. Weights of a
-    conditioner stay as they are unless the checkpoint has some of them.
+    conditioner stay as they are unless the checkpoint has some of them, but for those
+    that start from T5's own (prompts from its embeddings, a task's norms from its).
 
     Args:
         model: A `hypertf.T5`.
@@ -78,6 +79,8 @@ def load(model, path, optimizer=None):
         _fill(found.weights + found.slots, reader)
         if optimizer is not None:
             optimizer.set_step(reader.step)
+        if found.kept:
+            model.conditioner.initialize_from(model)
         report = _report(found, reader)
     logging.info("%s", report)
     return report

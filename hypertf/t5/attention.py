@@ -19,11 +19,17 @@ MASKED = -1e9
 
 
 class Attention(Layer):
-    """Self- or cross-attention; `relative_bias` makes it hold the stack's table."""
+    """Self- or cross-attention; `relative_bias` makes it hold the stack's table.
 
-    def __init__(self, config, seed_generator, relative_bias=False, **kwargs):
+    `prefix` comes before the names by which sites know the kernels.
+    """
+
+    def __init__(
+        self, config, seed_generator, relative_bias=False, prefix="", **kwargs
+    ):
         super().__init__(**kwargs)
         self.config = config
+        self.prefix = prefix
         self.has_relative_bias = relative_bias
         self.dropout = Dropout(
             config.dropout_rate, seed_generator, dtype=self.dtype_policy
@@ -59,9 +65,7 @@ class Attention(Layer):
         """[batch, heads, length, d_kv] -> [batch, length, d_model]."""
         x = ops.transpose(x, (0, 2, 1, 3))
         x = ops.reshape(x, (-1, ops.shape(x)[1], self.config.d_heads))
-        if "o" in sites.kernels:
-            return sites.project("o", x, self.o, observed)
-        return project(x, self.o)
+        return self._project("o", x, sites, observed)
 
     def qkv_kernel(self):
         """q, k and v side by side: one product is faster than three."""
@@ -79,8 +83,23 @@ class Attention(Layer):
         qkv = ops.reshape(qkv, (-1, ops.shape(x)[1], 3, c.num_heads, c.d_kv))
         return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
 
-    def keys_values(self, memory):
+    def queries(self, x, sites=PLAIN):
+        """[batch, length, d_model] -> [batch, heads, length, d_kv]."""
+        return self.split_heads(self._project("q", x, sites, None))
+
+    def _project(self, name, x, sites, observed):
+        kernel, name = getattr(self, name), self.prefix + name
+        if name in sites.kernels:
+            return sites.project(name, x, kernel, observed)
+        return project(x, kernel)
+
+    def keys_values(self, memory, sites=PLAIN):
         """Keys and values of the encoder's output, for cross-attention."""
+        if sites.kernels & {self.prefix + "k", self.prefix + "v"}:
+            return tuple(
+                self.split_heads(self._project(name, memory, sites, None))
+                for name in ("k", "v")
+            )
         kv = project(memory, ops.concatenate([self.k, self.v], axis=1))
         c = self.config
         kv = ops.reshape(kv, (-1, ops.shape(memory)[1], 2, c.num_heads, c.d_kv))

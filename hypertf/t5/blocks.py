@@ -11,7 +11,6 @@ from hypertf.t5.dropout import Dropout
 from hypertf.t5.feed_forward import FeedForward
 from hypertf.t5.layer import Layer
 from hypertf.t5.norm import RMSNorm
-from hypertf.t5.products import project
 from hypertf.t5.sites import PLAIN
 
 
@@ -51,7 +50,9 @@ class Block(Layer):
         )
         self.cross_attention = None
         if decoder:
-            self.cross_attention = sublayer(1, Attention, "EncDecAttention")
+            self.cross_attention = sublayer(
+                1, Attention, "EncDecAttention", prefix="cross_"
+            )
         last = 2 if decoder else 1
         self.feed_forward = sublayer(last, FeedForward, "DenseReluDense")
 
@@ -79,15 +80,17 @@ class Block(Layer):
         x, _, _ = self._self_attention(x, bias, token_mask, sites, training)
         observed = sites.observe(x, "attention")
         if self.cross_attention is not None:
-            keys_values = self.cross_attention.layer.keys_values(memory)
-            x = self._cross_attention(x, keys_values, memory_bias, token_mask, training)
+            keys_values = self.cross_attention.layer.keys_values(memory, sites)
+            x = self._cross_attention(
+                x, keys_values, memory_bias, token_mask, sites, training
+            )
         return self._feed_forward(x, token_mask, sites, observed, training)
 
     def _self_attention(self, x, bias, token_mask, sites, training):
         """The stream after self-attention, and the keys and values it used."""
         sub = self.self_attention
         observed = sites.observe(x, "input")
-        y = sub.rms_norm(x, token_mask=token_mask)
+        y = sub.rms_norm(x, token_mask, sites.norm_scale("self_attention"))
         queries, keys, values = sub.layer.queries_keys_values(y, sites, observed)
         extra = sites.keys_values()
         if extra is not None:
@@ -97,26 +100,21 @@ class Block(Layer):
         y = sites.after_attention(y, training)
         return x + sub.dropout(y, training=training), keys, values
 
-    def _cross_attention(self, x, keys_values, bias, token_mask, training):
+    def _cross_attention(self, x, keys_values, bias, token_mask, sites, training):
         sub = self.cross_attention
-        y = sub.rms_norm(x, token_mask=token_mask)
-        queries = sub.layer.split_heads(project(y, sub.layer.q))
-        y = sub.layer.output(sub.layer.attend(queries, *keys_values, bias, training))
+        y = sub.rms_norm(x, token_mask, sites.norm_scale("cross_attention"))
+        queries = sub.layer.queries(y, sites)
+        y = sub.layer.attend(queries, *keys_values, bias, training)
+        y = sub.layer.output(y, sites)
         return x + sub.dropout(y, training=training)
 
     def _feed_forward(self, x, token_mask, sites, observed, training):
         sub = self.feed_forward
-        y = sub.layer(
-            sub.rms_norm(x, token_mask=token_mask),
-            sites=sites,
-            observed=observed,
-            training=training,
-        )
-        y = sites.after_ffn(y, training)
-        beside = sites.beside_ffn(x, training)
-        if beside is not None:
-            y = y + beside
-        return x + sub.dropout(y, training=training)
+        normed = sub.rms_norm(x, token_mask, sites.norm_scale("feed_forward"))
+        y = sub.layer(normed, sites=sites, observed=observed, training=training)
+        y = sub.dropout(sites.after_ffn(y, training), training=training)
+        beside = sites.beside_ffn(x, normed, training)
+        return x + y if beside is None else x + y + beside
 
     def start(self, x, bias, memory, memory_bias, sites):
         """Runs the stack's extra tokens x, if any, before the first decoding step.
@@ -125,12 +123,14 @@ class Block(Layer):
         there are none), and what stays fixed over all steps.
         """
         keys = values = observed = observed_input = None
-        memory_keys_values = self.cross_attention.layer.keys_values(memory)
+        memory_keys_values = self.cross_attention.layer.keys_values(memory, sites)
         if x is not None:
             observed_input = sites.observe(x, "input")
             x, keys, values = self._self_attention(x, bias, None, sites, False)
             observed = sites.observe(x, "attention")
-            x = self._cross_attention(x, memory_keys_values, memory_bias, None, False)
+            x = self._cross_attention(
+                x, memory_keys_values, memory_bias, None, sites, False
+            )
             x = self._feed_forward(x, None, sites, observed, False)
         elif (extra := sites.keys_values()) is not None:
             keys, values = (_heads_first(e, self.compute_dtype) for e in extra)
@@ -153,7 +153,10 @@ class Block(Layer):
         sub = self.self_attention
         observed = fixed["observed_input"]
         queries, key, value = sub.layer.queries_keys_values(
-            sub.rms_norm(x), sites, observed, fixed["qkv"]
+            sub.rms_norm(x, scale=sites.norm_scale("self_attention")),
+            sites,
+            observed,
+            fixed["qkv"],
         )
         row = (-1, 1, ops.shape(key)[-1])
         keys = ops.slice_update(keys, (0, index, 0), ops.reshape(key, row))
@@ -161,7 +164,7 @@ class Block(Layer):
         y = sub.layer.attend(ops.reshape(queries, row), keys, values, bias)
         y = sub.layer.output(ops.reshape(y, ops.shape(queries)), sites, observed)
         x = x + sites.after_attention(y, False)
-        x = self._cross_attention(x, fixed["memory"], memory_bias, None, False)
+        x = self._cross_attention(x, fixed["memory"], memory_bias, None, sites, False)
         x = self._feed_forward(x, None, sites, fixed["observed"], False)
         return x, keys, values
 

@@ -155,7 +155,8 @@ class Steps:
                 x, keys, values, place, bias, self.memory_bias, fixed, sites
             )
             new_caches.append((keys, values))
-        return model.logits(model.decoder.rms_norm(x)), new_caches
+        x = model.decoder.rms_norm(x, scale=self.sites.norm_scale)
+        return model.logits(x), new_caches
 
 
 def sample(model, inputs, options, seed):

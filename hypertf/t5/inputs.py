@@ -22,7 +22,7 @@ def arrays(inputs):
     }
 
 
-def check(inputs, required, optional, vocab_size):
+def check(inputs, required, optional, vocab_size, num_tasks=None):
     """Raises one clear error if `inputs` is not what the model takes."""
     if not isinstance(inputs, dict):
         raise ValueError(
@@ -42,6 +42,8 @@ def check(inputs, required, optional, vocab_size):
             )
         if value is not None:
             _check_one(name, value, vocab_size)
+            if name == "task_ids" and num_tasks is not None:
+                _check_range(name, value, num_tasks, "task id", "num_tasks")
 
 
 def _names(names):
@@ -65,18 +67,18 @@ def _check_one(name, value, vocab_size):
             "expected at least one example of at least one token"
         )
     if name in TOKENS:
-        _check_range(name, value, vocab_size)
+        _check_range(name, value, vocab_size, "token id", "vocab_size")
 
 
-def _check_range(name, value, vocab_size):
+def _check_range(name, value, limit, kind, limit_name):
     """Looks at the values where there are any: graphs have none to look at."""
     if not isinstance(value, np.ndarray) and not hasattr(value, "numpy"):
         return
     values = np.asarray(value)
-    outside = (values < 0) | (values >= vocab_size)
+    outside = (values < 0) | (values >= limit)
     if outside.any():
         where = tuple(int(i) for i in np.argwhere(outside)[0])
         raise ValueError(
-            f"{name}: token id {values[where]} at {list(where)}, "
-            f"expected 0 <= id < vocab_size={vocab_size}"
+            f"{name}: {kind} {values[where]} at {list(where)}, "
+            f"expected 0 <= id < {limit_name}={limit}"
         )

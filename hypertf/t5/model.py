@@ -100,6 +100,8 @@ class T5(keras.Model):
             if layer is not None and not layer.built:
                 layer.build()
         self.built = True
+        if self.conditioner is not None:
+            self.conditioner.choose_trainable(self)
 
     def __call__(self, inputs, **kwargs):
         inputs = model_inputs.arrays(inputs)
@@ -133,7 +135,10 @@ class T5(keras.Model):
         if self.conditioner is not None:
             optional.remove("task_ids")
             required = (*required, "task_ids")
-        model_inputs.check(inputs, required, optional, self.config.vocab_size)
+        num_tasks = self.conditioner and self.conditioner.num_tasks
+        model_inputs.check(
+            inputs, required, optional, self.config.vocab_size, num_tasks
+        )
         self._check_packing(inputs)
 
     def _check_packing(self, inputs):
@@ -152,10 +157,12 @@ class T5(keras.Model):
 
     def encode(self, inputs, training=False):
         """The encoder's output [batch, length, d_model] and its mask."""
+        return self._encode(inputs, self.encoder_sites(inputs, training), training)
+
+    def _encode(self, inputs, sites, training):
         tokens = inputs["encoder_tokens"]
         segments = inputs.get("encoder_segment_ids")
         mask = tokens > 0 if segments is None else segments > 0
-        sites = self.encoder_sites(inputs, training)
         x = self.encoder(
             self.shared(tokens),
             sites=sites,
@@ -170,9 +177,14 @@ class T5(keras.Model):
         return x, mask
 
     def encoder_sites(self, inputs, training=False):
+        plain = StackSites.plain(self.config.num_encoder_layers)
         if self.conditioner is None:
-            return StackSites.plain(self.config.num_encoder_layers)
-        return self.conditioner.encoder(inputs["task_ids"], training)
+            return plain
+        return self.conditioner.encoder(
+            inputs["task_ids"],
+            training,
+            first_pass=lambda sites=plain: self._encode(inputs, sites, training),
+        )
 
     def decoder_sites(self, inputs, memory, memory_mask, training=False):
         if self.conditioner is None:

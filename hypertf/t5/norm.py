@@ -20,10 +20,14 @@ class RMSNorm(Layer):
         self.scale = add_weight(self, "scale", dims, "ones")
         self.built = True
 
-    def call(self, x, token_mask=None):
-        """x [batch, length, d_model]; token_mask [batch, length, 1], 0 at padding."""
+    def call(self, x, token_mask=None, scale=None):
+        """x [batch, length, d_model]; token_mask [batch, length, 1], 0 at padding.
+
+        scale [batch, 1, d_model] takes the place of the weight.
+        """
         x = ops.cast(x, "float32")
         factor = ops.rsqrt(ops.mean(ops.square(x), axis=-1, keepdims=True) + EPSILON)
         if token_mask is not None:
             factor = factor * token_mask  # zeroes padding without a pass of its own
-        return ops.cast(x * factor * self.scale, self.compute_dtype)
+        scale = self.scale if scale is None else ops.cast(scale, "float32")
+        return ops.cast(x * factor * scale, self.compute_dtype)

@@ -82,7 +82,7 @@ class Stack(Layer):
                 sites=block_sites,
                 training=training,
             )
-        x = self.rms_norm(x, token_mask=token_mask)
+        x = self.rms_norm(x, token_mask, sites.norm_scale)
         return self.dropout(x, training=training)
 
     def with_tokens(self, x, token_mask, sites):

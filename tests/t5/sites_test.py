@@ -39,7 +39,7 @@ class EverySite(Conditioner):
             setattr(self, f"{name}_table", weight)
         self.built = True
 
-    def encoder(self, task_ids, training=False):
+    def encoder(self, task_ids, training=False, first_pass=None):
         return self._stack(task_ids, 0, range(self.config.num_encoder_layers))
 
     def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
@@ -91,7 +91,7 @@ class EveryBlock(Sites):
     def after_ffn(self, y, training):
         return y * (1.0 + self.w["scale"][:, None])
 
-    def beside_ffn(self, x, training):
+    def beside_ffn(self, x, normed, training):
         return ops.matmul(x, self.w["side"])
 
 
@@ -214,7 +214,7 @@ class Idle(Conditioner):
         super().__init__()
         self.config, self.built = config, True
 
-    def encoder(self, task_ids, training=False):
+    def encoder(self, task_ids, training=False, first_pass=None):
         return StackSites.plain(self.config.num_encoder_layers)
 
     def decoder(self, task_ids, encoder_output, encoder_mask, training=False):

@@ -1,0 +1,320 @@
+"""HyperFormer (Mahabadi et al., 2021): hypernetworks that write each task's adapters.
+
+A task embedding I goes through linear maps, the hypernetworks, which write the
+adapter of `adapters.py`: D, U, their biases, and scale and bias of its norm (eqs. 6
+and 7). Who shares the hypernetworks is the option `sharing`:
+
+| sharing | hypernetworks | embedding | known as |
+|---|---|---|---|
+| `"layer"` | one set per adapter | h_I(task), eq. 5 | HyperFormer |
+| `"stack-positions"` | two per stack | LN h_I(task, layer) | the code's config |
+| `"stack"` | one per stack | LN h_I(task, layer, position), eq. 8 | HyperFormer++ |
+
+The public code's config "hyperformer" runs as `"stack-positions"`: a set for the
+adapters after self-attention and one for those after the FFN. The sizes that the
+paper reports (Table 1) are those of `"layer"`.
+"""
+
+import dataclasses
+import math
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from hypertf.conditioning.adapters import (
+    INITIAL_STDDEV,
+    POSITIONS,
+    STACKS,
+    AdapterMethod,
+    AdapterOptions,
+    AdapterSites,
+    Weights,
+    declared_adapter,
+    declared_norms,
+)
+from hypertf.conditioning.base import layer_norm
+from hypertf.conditioning.registry import register
+from hypertf.t5 import StackSites
+from hypertf.t5.layer import Layer
+from hypertf.t5.weights import add_weight, normal
+
+EMBEDDING_EPSILON = 1e-6
+# n tasks, l layers, p positions, t embedding, o what is written
+PRODUCTS = {
+    "layer": "nt,tlpo->nlpo",
+    "stack-positions": "nlt,tpo->nlpo",
+    "stack": "nlpt,to->nlpo",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(AdapterOptions):
+    """The choices of the paper.
+
+    `task_features` is the size t' of a task's vector z and of layer and position
+    embeddings: 512 for `sharing="layer"`, else 64. The task projector h_I has
+    `task_hidden` units (e, 128) and writes embeddings of `task_embedding` (t, 64).
+    `embedding_norm` is the layer norm on them; None has it where layers share.
+
+    What Table 4 takes away: `adapter_blocks`, which leaves T5 with its norms trained;
+    `conditional_norm`, instead of which each adapter has a trained norm that tasks
+    share; `task_projector`, without which the hypernetworks read what it would read
+    (z of size 64, or the embeddings side by side); and, by `trains="task"`, the
+    training of T5's norms.
+    """
+
+    sharing: str = "layer"
+    task_features: int | None = None
+    task_hidden: int | None = None
+    task_embedding: int | None = None
+    embedding_norm: bool | None = None
+    adapter_blocks: bool = True
+    conditional_norm: bool = True
+    task_projector: bool = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.require_one_of("sharing", PRODUCTS)
+        self.require_flags("adapter_blocks", "conditional_norm", "task_projector")
+        if self.embedding_norm is not None:
+            self.require_flags("embedding_norm")
+        sizes = ("task_features", "task_hidden", "task_embedding")
+        self.require_positive(*(n for n in sizes if getattr(self, n) is not None))
+        if not self.task_projector:
+            for name in ("task_hidden", "task_embedding"):
+                unset = getattr(self, name) is None
+                self.require(name, unset, "None with task_projector=False")
+        trained = self.adapter_blocks or self.trains != "task"
+        self.require("trains", trained, "'task+norms' with adapter_blocks=False")
+
+    @property
+    def has_embedding_norm(self):
+        if self.embedding_norm is None:
+            return self.sharing != "layer"
+        return self.embedding_norm
+
+    @property
+    def feature_size(self):
+        """The paper's t'."""
+        large = self.sharing == "layer" and self.task_projector
+        return self.task_features or (512 if large else 64)
+
+    @property
+    def joint_size(self):
+        """Of what enters the task projector: z, [z; l] or [z; l; p]."""
+        parts = {"layer": 1, "stack-positions": 2, "stack": 3}
+        return parts[self.sharing] * self.feature_size
+
+    @property
+    def embedding_size(self):
+        """The paper's t, the size of what the hypernetworks read."""
+        return (self.task_embedding or 64) if self.task_projector else self.joint_size
+
+
+class Linear(Weights):
+    """A linear map; `inputs` and `outputs` are pairs of a dimension and its size."""
+
+    def __init__(self, inputs, outputs, **kwargs):
+        kernel = (dict([inputs, outputs]), normal(INITIAL_STDDEV))
+        bias = (dict([outputs]), "zeros")
+        super().__init__({"kernel": kernel, "bias": bias}, **kwargs)
+
+    def call(self, x):
+        x = tf.einsum("...i,io->...o", x, ops.cast(self.kernel, x.dtype))
+        return x + ops.cast(self.bias, x.dtype)
+
+
+class TaskProjector(Layer):
+    """h_I: two linear maps with a ReLU between them, and the norm of the result."""
+
+    def __init__(self, options, **kwargs):
+        super().__init__(**kwargs)
+        policy = {"dtype": self.dtype_policy}
+        self.hidden = self.output_map = self.norm = None
+        embedding = ("embedding", options.embedding_size)
+        if options.task_projector:
+            features = ("features", options.joint_size)
+            units = ("task_hidden", options.task_hidden or 128)
+            self.hidden = Linear(features, units, name="hidden", **policy)
+            self.output_map = Linear(units, embedding, name="output", **policy)
+        if options.has_embedding_norm:
+            dims = dict([embedding])
+            norm = {"scale": (dims, "ones"), "bias": (dims, "zeros")}
+            self.norm = Weights(norm, name="norm", **policy)
+
+    def build(self, input_shape=None):
+        for layer in (self.hidden, self.output_map, self.norm):
+            if layer is not None:
+                layer.build()
+        self.built = True
+
+    def call(self, x):
+        """[..., joint size] -> [..., embedding size]."""
+        x = ops.cast(x, self.compute_dtype)
+        if self.hidden is not None:
+            x = self.output_map(ops.relu(self.hidden(x)))
+        if self.norm is not None:
+            x = layer_norm(x, self.norm.scale, self.norm.bias, EMBEDDING_EPSILON)
+        return x
+
+
+class HyperNetwork(Layer):
+    """One linear map per field of `AdapterSites` that it writes (eqs. 6 and 7)."""
+
+    def __init__(self, embedding_size, written, **kwargs):
+        super().__init__(**kwargs)
+        inputs, policy = ("embedding", embedding_size), {"dtype": self.dtype_policy}
+        self.maps = {
+            name: Linear(inputs, (name, math.prod(shape)), name=name, **policy)
+            for name, shape in written.items()
+        }
+
+    def build(self, input_shape=None):
+        for linear in self.maps.values():
+            linear.build()
+        self.built = True
+
+
+class StackNetworks(Layer):
+    """The hypernetworks of one stack, and the embeddings that belong to it."""
+
+    def __init__(self, method, stack, **kwargs):
+        super().__init__(name=stack, **kwargs)
+        options, layers = method.options, method.num_layers(stack)
+        policy = {"dtype": self.dtype_policy}
+        self.sharing, self.num_layers = options.sharing, layers
+        self.feature_size = options.feature_size
+        places = [f"block_{i:03d}_{p}" for i in range(layers) for p in POSITIONS]
+        owners, self.grid = {
+            "layer": (places, (layers, len(POSITIONS))),
+            "stack-positions": (POSITIONS, (len(POSITIONS),)),
+            "stack": (["adapters"], ()),
+        }[self.sharing]
+
+        d_model = method.config.d_model
+        written = declared_adapter(d_model, method.bottleneck)
+        norms = declared_norms(d_model, options)
+        if options.conditional_norm:
+            written, norms = written | norms, {}
+        self.written = {k: tuple(dims.values()) for k, (dims, _) in written.items()}
+        self.trained = list(norms)
+        size = options.embedding_size
+        self.networks = [
+            HyperNetwork(size, self.written, name=owner, **policy) for owner in owners
+        ]
+        self.norms = []
+        if norms:
+            self.norms = [Weights(norms, name=f"{p}_norm", **policy) for p in places]
+        self.projector = None
+        if self.sharing != "layer":
+            self.projector = TaskProjector(options, name="task_projector", **policy)
+
+    def build(self, input_shape=None):
+        def embeddings(name, count):
+            dims = {name: count, "features": self.feature_size}
+            return add_weight(self, f"{name}_embeddings", dims, normal(1.0))
+
+        if self.sharing != "layer":
+            self.layer_embeddings = embeddings("layer", self.num_layers)
+            self.projector.build()
+        if self.sharing == "stack":
+            self.position_embeddings = embeddings("position", len(POSITIONS))
+        for layer in (*self.networks, *self.norms):
+            layer.build()
+        self.built = True
+
+    def embed(self, z):
+        """Task vectors z [n, features] -> what the hypernetworks read, eq. 8.
+
+        [n, layers, 2, embedding], without the position where it has no part in it,
+        and z itself where the layers have none.
+        """
+        if self.sharing == "layer":
+            return z
+        parts = [z[:, None], self.layer_embeddings[None]]
+        shape = [ops.shape(z)[0], self.num_layers]
+        if self.sharing == "stack":
+            parts = [part[:, :, None] for part in parts]
+            parts.append(self.position_embeddings[None, None])
+            shape.append(len(POSITIONS))
+        shape.append(self.feature_size)
+        parts = [tf.broadcast_to(part, shape) for part in parts]
+        return self.projector(ops.concatenate(parts, axis=-1))
+
+    def write(self, embedding):
+        """`{field of AdapterSites: [n, layers, 2, ...]}`, eqs. 6 and 7."""
+        fields = {name: self._written(embedding, name) for name in self.written}
+        n = ops.shape(embedding)[0]
+        for name in self.trained:
+            value = ops.stack([getattr(norm, name).value for norm in self.norms])
+            shape = (n, self.num_layers, len(POSITIONS), value.shape[-1])
+            fields[name] = tf.broadcast_to(ops.reshape(value, shape[1:]), shape)
+        return fields
+
+    def _written(self, embedding, name):
+        """All layers and positions of one field in one product."""
+        maps = [network.maps[name] for network in self.networks]
+        kernel = ops.stack([linear.kernel.value for linear in maps], axis=1)
+        bias = ops.stack([linear.bias.value for linear in maps])
+        outputs = (*self.grid, bias.shape[-1])
+        kernel = ops.reshape(kernel, (kernel.shape[0], *outputs))
+        kernel, bias = (ops.cast(w, embedding.dtype) for w in (kernel, bias))
+        value = tf.einsum(PRODUCTS[self.sharing], embedding, kernel)
+        value = value + ops.reshape(bias, outputs)
+        return ops.reshape(value, (-1, *value.shape[1:3], *self.written[name]))
+
+
+@keras.saving.register_keras_serializable("hypertf")
+class HyperFormer(AdapterMethod):
+    """Task vectors, and for each stack the hypernetworks that write its adapters."""
+
+    Options = Options
+
+    def __init__(self, config, num_tasks, options=None, **kwargs):
+        super().__init__(config, num_tasks, options, **kwargs)
+        policy = {"dtype": self.dtype_policy}
+        self.stacks, self.projector = [], None
+        if not self.options.adapter_blocks:
+            return
+        if self.options.sharing == "layer":
+            self.projector = TaskProjector(
+                self.options, name="task_projector", **policy
+            )
+        self.stacks = [StackNetworks(self, s, **policy) for s in STACKS]
+
+    def build(self, input_shape=None):
+        if self.stacks:
+            dims = {"tasks": self.num_tasks, "features": self.options.feature_size}
+            self.task_features = add_weight(self, "task_features", dims, normal(1.0))
+        for layer in (self.projector, *self.stacks):
+            if layer is not None:
+                layer.build()
+        self.built = True
+
+    def embed(self, stack, task_ids):
+        """task_ids [n] -> the embeddings that a stack's hypernetworks read."""
+        z = tf.gather(self.task_features.value, task_ids)
+        if self.projector is not None:
+            z = self.projector(z)  # eq. 5
+        return self.stacks[STACKS.index(stack)].embed(z)
+
+    def write(self, stack, task_ids):
+        """task_ids [n] -> `{field of AdapterSites: [n, layers, 2, ...]}`."""
+        embedding = self.embed(stack, task_ids)
+        return self.cast(self.stacks[STACKS.index(stack)].write(embedding))
+
+    def stack_sites(self, stack, task_ids):
+        if not self.stacks:
+            return StackSites.plain(self.num_layers(stack))
+        fields = self.per_example(lambda ids: self.write(stack, ids), task_ids)
+        # Unstacked, not sliced: the gradients of slices would be as large as the whole.
+        fields = {name: tf.unstack(value, axis=1) for name, value in fields.items()}
+        blocks = range(self.num_layers(stack))
+        return StackSites(
+            tuple(AdapterSites(**{k: v[i] for k, v in fields.items()}) for i in blocks)
+        )
+
+
+register(HyperFormer, "hyperformer", sharing="layer")
+register(HyperFormer, "hyperformer++", sharing="stack")

@@ -1,0 +1,177 @@
+"""Prompt-Tuning (Lester et al., 2021), one prompt per task.
+
+A trained prompt [length, d_model] comes before the embedded input of the encoder.
+Its rows are tokens like any other: they count as positions, go through every layer,
+and the decoder attends to them. As in the public recipe the prompt is 100 tokens long
+and only it is trained; `trains="all"` gives the baseline of HyperPrompt's paper,
+which has one prompt per task and trains the whole model.
+
+Parameters: T * length * d_model.
+"""
+
+import dataclasses
+import random
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from hypertf.conditioning import base
+from hypertf.conditioning.registry import register
+from hypertf.t5.sites import StackSites
+from hypertf.t5.weights import add_weight
+
+INITIAL_VALUES = {
+    "vocabulary": "embeddings of tokens drawn from the most common ones",
+    "labels": "embeddings of the task's labels, the rest as for vocabulary",
+    "uniform": "uniform between -0.5 and 0.5",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(base.Options):
+    """Options of Prompt-Tuning; defaults are the public recipe's.
+
+    `initial_values` is a key of `INITIAL_VALUES`. The most common tokens are the first
+    `population` ids, as T5's vocabulary is ordered by likelihood. `labels` holds for
+    each task its labels, each of them its token ids: `(((465,), (2163,)), ...)`; a
+    label of several tokens gives the mean of their embeddings.
+    """
+
+    length: int = 100
+    initial_values: str = "vocabulary"
+    population: int = 5000
+    labels: tuple | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.require_positive("length", "population")
+        self.require_one_of("initial_values", INITIAL_VALUES)
+        if self.initial_values != "labels":
+            expected = f"None with initial_values={self.initial_values!r}"
+            self.require("labels", self.labels is None, expected)
+            return
+        expected = "for each task its labels, each a sequence of token ids"
+        self.require("labels", _is_sequence(self.labels), expected)
+        for task in self.labels:
+            self.require("labels", _is_sequence(task), expected)
+            self.require("labels", all(map(_is_label, task)), expected)
+            fits = len(task) <= self.length
+            self.require("labels", fits, f"at most length={self.length} a task")
+        labels = tuple(tuple(map(tuple, task)) for task in self.labels)
+        object.__setattr__(self, "labels", labels)
+
+
+def _is_sequence(value):
+    return isinstance(value, list | tuple)
+
+
+def _is_label(value):
+    return _is_sequence(value) and len(value) > 0 and all(map(_is_id, value))
+
+
+def _is_id(value):
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+@keras.saving.register_keras_serializable("hypertf")
+class PromptTuning(base.Method):
+    """Trained tokens before the encoder's input, for each task its own."""
+
+    Options = Options
+    trains = "task"
+
+    def __init__(self, config, num_tasks, options=None, method=None, **kwargs):
+        super().__init__(config, num_tasks, options, method, **kwargs)
+        if self.options.labels is not None:
+            self._check_labels()
+        self._has_initial_values = False
+
+    def _check_labels(self):
+        labels, vocab_size = self.options.labels, self.config.vocab_size
+        if len(labels) != self.num_tasks:
+            raise ValueError(
+                f"{self.method}: labels of {len(labels)} tasks, "
+                f"expected num_tasks={self.num_tasks}"
+            )
+        for task in labels:
+            largest = max((max(label) for label in task), default=0)
+            if largest >= vocab_size:
+                raise ValueError(
+                    f"{self.method}: labels hold the id {largest}, "
+                    f"expected ids below vocab_size={vocab_size}"
+                )
+
+    def build(self, input_shape=None):
+        dims = {
+            "task_num": self.num_tasks,
+            "prompt": self.options.length,
+            "d_model": self.config.d_model,
+        }
+        uniform = keras.initializers.RandomUniform(-0.5, 0.5)
+        self.prompts = add_weight(self, "prompts", dims, uniform)
+        self.built = True
+
+    def choose_trainable(self, model):
+        """Freezes T5, and gives new prompts their initial values."""
+        super().choose_trainable(model)
+        if not self._has_initial_values and not _is_unallocated():
+            self.initialize_from(model)
+
+    def initialize_from(self, model, seed=None):
+        """Gives all prompts initial values, from the model's embeddings as they are.
+
+        A new model calls it by itself; call it again once pretrained weights are
+        loaded, so that prompts start from the embeddings that were learned:
+
+        ```python
+        hypertf.checkpoints.load(model, path)
+        model.conditioner.initialize_from(model)
+        ```
+        """
+        if seed is None:
+            seed = random.randrange(2**31)  # what keras.utils.set_random_seed governs
+        rng = np.random.default_rng(seed)
+        if self.options.initial_values == "uniform":
+            values = rng.uniform(-0.5, 0.5, self.prompts.shape)
+        else:
+            values = self._drawn(model.shared.embedding, rng)
+        self.prompts.assign(values.astype("float32"))
+        self._has_initial_values = True
+
+    def _drawn(self, table, rng):
+        """Rows of the table for every task, the first ones its labels if it has any."""
+        length = self.options.length
+        population = min(self.options.population, self.config.vocab_size)
+        again = length > population  # drawn twice only where there are too few
+        ids = [
+            rng.choice(population, length, replace=again) for _ in range(self.num_tasks)
+        ]
+        values = _rows(table, ids)
+        for task, labels in enumerate(self.options.labels or ()):
+            for i, label in enumerate(labels):
+                values[task, i] = _rows(table, label).mean(axis=0)
+        return values
+
+    def encoder(self, task_ids, training=False, first_pass=None):
+        plain = StackSites.plain(self.num_layers("encoder"))
+        tokens = ops.cast(tf.gather(self.prompts, task_ids), self.compute_dtype)
+        return dataclasses.replace(plain, tokens=tokens)
+
+    def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
+        return StackSites.plain(self.num_layers("decoder"))
+
+
+def _rows(table, ids):
+    return np.array(ops.take(table, np.array(ids, "int32"), axis=0), "float32")
+
+
+def _is_unallocated():
+    """Whether weights are built without values; see `hypertf.t5.Unallocated`."""
+    from keras.src.backend.common.stateless_scope import in_stateless_scope
+
+    return in_stateless_scope()
+
+
+register(PromptTuning, "prompt-tuning")
