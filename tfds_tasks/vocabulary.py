@@ -50,10 +50,13 @@ class Vocabulary:
             sentinels = 0 if inside else SENTINELS
         self.sentinels = sentinels
 
-    @functools.cached_property
+    @property
     def tokenizer(self):
-        with tf.init_scope():  # first asked for inside a graph, it must outlive it
-            return tf_text.SentencepieceTokenizer(self._model)
+        """Made anew for each use: one that is kept dies with TensorFlow's kernels.
+
+        Setting the random seed throws those away.
+        """
+        return tf_text.SentencepieceTokenizer(self._model)
 
     @property
     def num_pieces(self):

@@ -9,6 +9,7 @@ from safetensors.numpy import load_file, save_file
 from hypertf import checkpoints
 from hypertf.checkpoints import mesh
 from hypertf.optimizers import Adafactor
+from hypertf.t5 import Conditioner
 
 FORMATS = ("huggingface", "mesh")
 
@@ -104,7 +105,7 @@ def test_integers_are_not_weights(make_model, format, tmp_path, values):
     assert "expected a float type" in refused(make_model(), path, values)
 
 
-class Conditioner(keras.layers.Layer):
+class Weights(Conditioner):
     """Some weights, as a method of conditioning has them."""
 
     def __init__(self):
@@ -122,7 +123,7 @@ def test_a_plain_checkpoint_leaves_a_conditioner_as_it_is(
 ):
     plain = make_model(seed=1)
     checkpoints.save(plain, tmp_path / "x", format=format)
-    model = make_model(conditioner=Conditioner())
+    model = make_model(conditioner=Weights())
     table = values(model)["conditioner/table"]
     report = checkpoints.load(model, tmp_path / "x")
     assert set(report.kept) == {"conditioner/table", "conditioner/scale"}
@@ -137,9 +138,9 @@ def test_a_plain_checkpoint_leaves_a_conditioner_as_it_is(
 def test_a_conditioner_is_saved_and_asked_for(
     make_model, format, tmp_path, values, assert_equal
 ):
-    model = make_model(conditioner=Conditioner())
+    model = make_model(conditioner=Weights())
     checkpoints.save(model, tmp_path / "x", format=format)
-    other = make_model(seed=1, conditioner=Conditioner())
+    other = make_model(seed=1, conditioner=Weights())
     assert checkpoints.load(other, tmp_path / "x").kept == ()
     assert_equal(model, other)
     message = refused(make_model(seed=1), tmp_path / "x", values)
@@ -151,7 +152,7 @@ def test_a_plain_checkpoint_leaves_a_conditioners_slots(make_model, tmp_path):
     optimizer = Adafactor()
     optimizer.build(plain.trainable_variables)
     checkpoints.save(plain, tmp_path, format="mesh", optimizer=optimizer)
-    model = make_model(conditioner=Conditioner())
+    model = make_model(conditioner=Weights())
     report = checkpoints.load(model, tmp_path, optimizer=Adafactor())
     assert report.slots == len(plain.trainable_variables)
 

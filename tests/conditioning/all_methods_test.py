@@ -25,7 +25,7 @@ METHODS = {
     "adapters": {"bottleneck": 4},
     "adapters-shared-norm": {"bottleneck": 4},
     "prompt-tuning": {"length": 3},
-    "modular-skills": {"skills": 2, "rank": 2},
+    "modular-skills": {"skills": 2, "rank": 2, "temperature": None},  # no draws
 }
 SAME_FOR_ALL_TASKS = {"parallel-adapters", "hyperdecoder"}
 

@@ -11,7 +11,6 @@ from tfds_tasks import get_task, get_vocabulary
 from tfds_tasks.chunks import chunk, to_chunks
 
 VOCABULARY = get_vocabulary(str(shared_path("data/vocab/spiece.model")))
-TOKENIZER = VOCABULARY.tokenizer
 QUESTION = "Which internationalization came first?"
 PREFIX = f"question: {QUESTION} context:"
 # Words of one and of several pieces, marks, and letters of one to four bytes.
@@ -24,11 +23,11 @@ NOTHING = (tf.zeros([0], tf.string), tf.zeros([0], tf.int32), tf.zeros([0], tf.i
 
 
 def pieces(text):
-    return TOKENIZER.tokenize(text).numpy().tolist()
+    return VOCABULARY.tokenizer.tokenize(text).numpy().tolist()
 
 
 def decoded(ids):
-    return TOKENIZER.detokenize(ids).numpy().decode()
+    return VOCABULARY.tokenizer.detokenize(ids).numpy().decode()
 
 
 def places(*texts):
@@ -46,7 +45,7 @@ def cut(context=CONTEXT, found=(), length=64, overlap=16, prefix=PREFIX):
     answers = NOTHING
     if found:
         answers = [tf.constant(column) for column in zip(*found, strict=True)]
-    texts = chunk(prefix, context, answers, TOKENIZER, length, overlap)
+    texts = chunk(prefix, context, answers, VOCABULARY.tokenizer, length, overlap)
     return [[t.decode() for t in column.numpy()] for column in texts]
 
 
@@ -206,7 +205,7 @@ def test_tf_data_cuts_rows_of_tfds():
     task = get_task("mrqa/squad")
     assert task.chunks is to_chunks
     data = task.format_rows(ragged_rows(), "train").flat_map(
-        lambda e: tf.data.Dataset.from_tensor_slices(to_chunks(e, TOKENIZER, 64, 16))
+        lambda e: tf.data.Dataset.from_tensor_slices(to_chunks(e, VOCABULARY.tokenizer, 64, 16))
     )
     got = list(data.as_numpy_iterator())
     found = [*places("1007"), *places("chârte")[:2]]

@@ -1,5 +1,6 @@
 """Vocabularies: T5's own ids, text there and back, files that are none."""
 
+import keras
 import numpy as np
 import pytest
 import sentencepiece
@@ -25,6 +26,13 @@ def test_ids_equal_sentencepieces_own(t5):
     texts = ["café “noir”", "  two  spaces ", "", "x\ny\t1.5%", "日本語 <unk> </s>"]
     expected = [t5.pieces.encode(text) for text in texts]
     assert t5.encode(texts).to_list() == expected
+
+
+def test_a_new_random_seed_leaves_the_tokenizer_alone(t5):
+    text = ["translate English to German: That is good."]
+    before = t5.encode(text).to_list()
+    keras.utils.set_random_seed(1)
+    assert t5.encode(text).to_list() == before
 
 
 def test_decoding_stops_at_the_end_and_drops_padding(t5):
