@@ -205,7 +205,9 @@ def test_tf_data_cuts_rows_of_tfds():
     task = get_task("mrqa/squad")
     assert task.chunks is to_chunks
     data = task.format_rows(ragged_rows(), "train").flat_map(
-        lambda e: tf.data.Dataset.from_tensor_slices(to_chunks(e, VOCABULARY.tokenizer, 64, 16))
+        lambda e: tf.data.Dataset.from_tensor_slices(
+            to_chunks(e, VOCABULARY.tokenizer, 64, 16)
+        )
     )
     got = list(data.as_numpy_iterator())
     found = [*places("1007"), *places("chârte")[:2]]
