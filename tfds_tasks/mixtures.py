@@ -45,37 +45,23 @@ SUPER_GLUE = (
         ]
     ),
 )
-MRQA = tuple(
-    f"mrqa/{name}"
-    for name in [
-        "squad",
-        "hotpot_qa",
-        "trivia_qa",
-        "news_qa",
-        "search_qa",
-        "natural_questions",
-        "bio_asq",
-        "drop",
-        "duo_rc",
-        "race",
-        "relation_extraction",
-        "textbook_qa",
-    ]
-)
 PROPORTIONAL = Rates()
 SUM_NLI = ("xsum", "cnn_dailymail", "wiki_lingua", "glue/mnli", "art", "anli")
 
 
 def mixture_names():
     """The tasks of every mixture that has a name."""
-    nano = tuple(name for name in task_names() if name.startswith("nano/"))
+
+    def of(source):
+        return tuple(name for name in task_names() if name.startswith(source + "/"))
+
     return {
         "en_mix": GLUE + SUPER_GLUE,
         "glue": GLUE,
         "super_glue": SUPER_GLUE,
-        "mrqa": MRQA,
+        "mrqa": of("mrqa"),
         "sum_nli": SUM_NLI,
-        "nano": nano,
+        "nano": of("nano"),
     }
 
 

@@ -49,6 +49,7 @@ def endless(task, split, shape, seed, start, data_dir=None):
     seeds = np.array([seed, zlib.crc32(task.name.encode())], "int64")
 
     def epoch(number):
+        tf.compat.v1.set_random_seed(1)  # of this graph: not the caller's global seed
         mixed = tf.random.stateless_uniform(
             [], seeds + tf.stack([0, number]), maxval=2**31 - 1, dtype=tf.int64
         )

@@ -17,11 +17,11 @@ import tensorflow as tf
 from keras import ops
 
 from hypertf.conditioning import base
-from hypertf.conditioning.base import Method, layer_norm
+from hypertf.conditioning.base import Method, Weights, layer_norm
 from hypertf.conditioning.registry import register
 from hypertf.t5 import Sites, StackSites
 from hypertf.t5.layer import Layer
-from hypertf.t5.weights import add_weight, normal
+from hypertf.t5.weights import normal
 
 POSITIONS = ("feed_forward", "self_attention")  # in the order of HyperFormer's code
 SUBLAYERS = {
@@ -133,19 +133,6 @@ def declared_norms(d_model, options):
     places = [p for p in ("before", "after") if getattr(options, f"norm_{p}")]
     scales = {f"{place}_scale": (dims, "ones") for place in places}
     return scales | {f"{place}_bias": (dims, "zeros") for place in places}
-
-
-class Weights(Layer):
-    """Weights under one name; `declared` is `{weight: (dims, initializer)}`."""
-
-    def __init__(self, declared, **kwargs):
-        super().__init__(**kwargs)
-        self.declared = declared
-
-    def build(self, input_shape=None):
-        for name, (dims, initializer) in self.declared.items():
-            setattr(self, name, add_weight(self, name, dims, initializer))
-        self.built = True
 
 
 class AdapterMethod(Method):

@@ -8,6 +8,8 @@ import tensorflow as tf
 from keras import ops
 
 from hypertf.t5 import Conditioner, T5Config
+from hypertf.t5.layer import Layer
+from hypertf.t5.weights import add_weight
 
 TRAINS = {
     "all": "every weight",
@@ -140,6 +142,19 @@ class Method(Conditioner):
             "options": dataclasses.asdict(self.options),
             "method": self.method,
         }
+
+
+class Weights(Layer):
+    """Holds weights as declared: `{name: (dims, initializer)}`."""
+
+    def __init__(self, declared, **kwargs):
+        super().__init__(**kwargs)
+        self.declared = declared
+
+    def build(self, input_shape=None):
+        for name, (dims, initializer) in self.declared.items():
+            setattr(self, name, add_weight(self, name, dims, initializer))
+        self.built = True
 
 
 def layer_norm(x, scale, bias, epsilon):

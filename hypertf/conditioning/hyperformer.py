@@ -29,11 +29,10 @@ from hypertf.conditioning.adapters import (
     AdapterMethod,
     AdapterOptions,
     AdapterSites,
-    Weights,
     declared_adapter,
     declared_norms,
 )
-from hypertf.conditioning.base import layer_norm
+from hypertf.conditioning.base import Weights, layer_norm
 from hypertf.conditioning.registry import register
 from hypertf.t5 import StackSites
 from hypertf.t5.layer import Layer

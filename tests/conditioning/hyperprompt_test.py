@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 import hypertf
-from hypertf.conditioning import create, hyperprompt
+from hypertf.conditioning import create
+from hypertf.conditioning import prompts as prompt_layers
 from hypertf.t5 import StackSites, named_weights
 from hypertf.t5.relative_bias import buckets
 from tests.helpers import relative_error, rows, tiny_config, tiny_model
@@ -131,7 +132,7 @@ def naive_hyper_prompt(prompts, task, m, k_or_v, norms):
         )
 
     p = normed(value(shared, "prompts")[task], "prompts")
-    if isinstance(prompts, hyperprompt.GlobalPrompts):
+    if isinstance(prompts, prompt_layers.GlobalPrompts):
         raw = [
             value(shared, "task_embedding")[task],
             value(shared, "layer_embedding")[m],
@@ -149,7 +150,7 @@ def naive_hyper_prompt(prompts, task, m, k_or_v, norms):
         )
     else:
         down, up = value(block, f"{k_or_v}_down"), value(block, f"{k_or_v}_up")
-        if isinstance(prompts, hyperprompt.SepPrompts):
+        if isinstance(prompts, prompt_layers.SepPrompts):
             down, up = down[task], up[task]
     hidden = np.maximum(p @ down, 0)
     return np.stack([hidden @ up[:, head] for head in range(up.shape[1])], axis=1)

@@ -12,7 +12,8 @@ import pytest
 import tensorflow as tf
 
 import hypertf
-from hypertf.conditioning import create, hyperprompt
+from hypertf.conditioning import create
+from hypertf.conditioning import prompts as prompt_layers
 from hypertf.t5 import named_weights
 from hypertf.training import T5Loss, token_losses
 from tests.conftest import shared_path
@@ -69,7 +70,7 @@ def model_of(folder, stacks=STACKS, **kwargs):
         num_buckets=c["relative_attention_num_buckets"],
         max_distance=c["relative_attention_max_distance"],
     )
-    assert c["prompt_layer_norm_epsilon"] == hyperprompt.EPSILON
+    assert c["prompt_layer_norm_epsilon"] == prompt_layers.EPSILON
     options = {
         f"{s}_length": c[f"prompt_length_{s}"] if s in stacks else 0 for s in STACKS
     }

@@ -5,6 +5,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
 
 from tfds_tasks import get_mixture, get_task, get_vocabulary, lengths, stream
 from tfds_tasks.batches import Shape
@@ -78,6 +80,14 @@ def test_the_seed_decides_the_order(batches):
     first = order(batches(number=4, seed=1))
     assert first == order(batches(number=4, seed=1))
     assert first != order(batches(number=4, seed=2))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_order_does_not_depend_on_the_global_seed(batches, seed, monkeypatch):
+    monkeypatch.setattr(context.context(), "_seed", None)
+    expected = order(batches(number=2, seed=1))
+    tf.random.set_seed(seed)
+    assert order(batches(number=2, seed=1)) == expected
 
 
 @pytest.mark.parametrize("per_batch", [False, True])

@@ -1,0 +1,183 @@
+"""The prompts of one stack and what makes hyper-prompts of them, for `hyperprompt`."""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from hypertf.conditioning import base
+from hypertf.conditioning.base import Weights
+from hypertf.t5.layer import Layer
+from hypertf.t5.weights import normal
+
+EPSILON = 1e-6
+glorot = keras.initializers.GlorotUniform
+
+
+class SharePrompts(Layer):
+    """The prompts of one stack, and local hypernetworks that all tasks share.
+
+    Shapes, dimension names and initial values of weights are those of the authors'
+    code in Mesh TensorFlow, which calls D "up" and U "down".
+    """
+
+    local_axes = "m"  # of D and U, before their own: m blocks, n tasks
+
+    def __init__(self, config, num_tasks, options, length, num_layers, **kwargs):
+        super().__init__(**kwargs)
+        self.config, self.num_tasks, self.options = config, num_tasks, options
+        self.length, self.num_layers = length, num_layers
+        policy = {"dtype": self.dtype_policy}
+        self.shared = Weights(self.shared_weights(), name="shared", **policy)
+        self.blocks = [
+            Weights(self.block_weights(), name=f"block_{m:03d}", **policy)
+            for m in range(num_layers)
+        ]
+
+    def build(self, input_shape=None):
+        for weights in (self.shared, *self.blocks):
+            weights.build()
+        self.built = True
+
+    def shared_weights(self):
+        """What the blocks have in common. Prompts start as token embeddings do."""
+        dims = {
+            "task_num": self.num_tasks,
+            "memory_length": self.length,
+            "d_model": self.config.d_model,
+        }
+        return {"prompts": (dims, normal(1.0))}
+
+    def block_weights(self):
+        """What each block has for itself."""
+        return {**self.norm_weights("prompts", self.config.d_model), **self.networks()}
+
+    def norm_weights(self, name, size, dim="d_model"):
+        if not self.options.norms:
+            return {}
+        dims = {dim: size}
+        return {f"{name}_scale": (dims, "ones"), f"{name}_bias": (dims, "zeros")}
+
+    def networks(self):
+        """D and U of keys and values; Glorot counts all but two axes as a window."""
+        c, b = self.config, self.options.width(self.config.d_model)
+        down = {"d_model": c.d_model, "prefix_hidden": b}
+        up = {"prefix_hidden": b, "heads": c.num_heads, "d_kv": c.d_kv}
+        return {
+            f"{name}_{side}": ({**self.outer_dims(), **dims}, glorot())
+            for name in ("k", "v")
+            for side, dims in (("down", down), ("up", up))
+        }
+
+    def outer_dims(self):
+        """The dimensions of the networks' weights before their own."""
+        return {}
+
+    def of_blocks(self, name, select=tf.convert_to_tensor):
+        """What is selected of the blocks' weights `name`: [blocks, ...]."""
+        return ops.stack([select(getattr(block, name)) for block in self.blocks])
+
+    def normed(self, x, name):
+        """x [blocks, ..., size], each block with its own scale and bias."""
+        if not self.options.norms:
+            return x
+        shape = (self.num_layers, *(1,) * (len(x.shape) - 2), x.shape[-1])
+        scale = ops.reshape(self.of_blocks(f"{name}_scale"), shape)
+        bias = ops.reshape(self.of_blocks(f"{name}_bias"), shape)
+        return base.layer_norm(x, scale, bias, EPSILON)
+
+    def product(self, equation, x, weight):
+        """In the compute type, as one (batched) matrix product."""
+        dtype = self.compute_dtype
+        return tf.einsum(equation, ops.cast(x, dtype), ops.cast(weight, dtype))
+
+    def local_networks(self, task_ids, dropout):
+        """D [*local axes, d_model, b] and U [*local axes, b, heads, d_kv], by name."""
+        return {name: self.of_blocks(name) for name in self.networks()}
+
+    def generate(self, task_ids, dropout):
+        """Tasks [n] -> hyper-prompts [n, 2, blocks, length, heads, d_kv].
+
+        The second axis holds keys and values; `dropout` is a function of a tensor.
+        """
+        prompts = tf.gather(self.shared.prompts, task_ids)
+        prompts = ops.broadcast_to(prompts, (self.num_layers, *ops.shape(prompts)))
+        prompts = ops.cast(self.normed(prompts, "prompts"), self.compute_dtype)
+        prompts = dropout(prompts)  # [blocks, tasks, length, d_model]
+        local, made = self.local_networks(task_ids, dropout), []
+        for name in ("k", "v"):
+            down, up = local[f"{name}_down"], local[f"{name}_up"]
+            hidden = self.product(f"mnld,{self.local_axes}db->mnlb", prompts, down)
+            hidden = dropout(ops.relu(hidden))
+            made.append(self.product(f"mnlb,{self.local_axes}bhk->nmlhk", hidden, up))
+        return ops.stack(made, axis=1)
+
+
+class SepPrompts(SharePrompts):
+    """Every task has local hypernetworks of its own."""
+
+    local_axes = "mn"
+
+    def outer_dims(self):
+        return {"task_num": self.num_tasks}
+
+    def local_networks(self, task_ids, dropout):
+        def of_tasks(weight):
+            return tf.gather(weight, task_ids)
+
+        return {name: self.of_blocks(name, of_tasks) for name in self.networks()}
+
+
+class GlobalPrompts(SharePrompts):
+    """One hypernetwork writes the local ones, for all tasks and blocks.
+
+    Its input I is normed, so that D and U start with the variance of Share's.
+    """
+
+    local_axes = "mn"
+
+    def outer_dims(self):
+        return {"task_final": self.options.embedding_size}
+
+    def shared_weights(self):
+        o = self.options
+        raw, hidden = o.raw_embedding_size, o.hidden_size
+        tasks = {"task_num": self.num_tasks, "task_raw": raw}
+        layers = {"layer_num": self.num_layers, "task_raw": raw}
+        one = {"task_raw": 2 * raw, "task_hidden": hidden}
+        two = {"task_hidden": hidden, "task_final": o.embedding_size}
+        return {
+            **super().shared_weights(),
+            "task_embedding": (tasks, normal(1.0)),
+            "layer_embedding": (layers, normal(1.0)),
+            "task_projector_one": (one, glorot()),
+            "task_projector_two": (two, glorot()),
+            **self.networks(),
+        }
+
+    def block_weights(self):
+        return {
+            **self.norm_weights("prompts", self.config.d_model),
+            **self.norm_weights("task", self.options.embedding_size, "task_final"),
+        }
+
+    def layer_aware_task_embedding(self, task_ids, dropout):
+        """I of every block and task: [blocks, tasks, t]."""
+        w = self.shared
+        task = tf.gather(w.task_embedding, task_ids)[None]
+        layer = tf.convert_to_tensor(w.layer_embedding)[:, None]
+        shape = (self.num_layers, *ops.shape(task)[1:])
+        both = [ops.broadcast_to(x, shape) for x in (task, layer)]
+        x = ops.concatenate(both, axis=-1)
+        x = ops.relu(self.product("mni,ie->mne", x, w.task_projector_one))
+        x = self.product("mne,et->mnt", dropout(x), w.task_projector_two)
+        return self.normed(x, "task")
+
+    def local_networks(self, task_ids, dropout):
+        embedding = self.layer_aware_task_embedding(task_ids, dropout)
+        equation = {"down": "mnt,tdb->mndb", "up": "mnt,tbhk->mnbhk"}
+        return {
+            name: self.product(
+                equation[name[2:]], embedding, getattr(self.shared, name)
+            )
+            for name in self.networks()
+        }
