@@ -21,6 +21,7 @@ REQUIRES = [
     "scikit-learn>=1.9,<2",
     "scipy>=1.17,<2",
     "sentencepiece>=0.2.2,<0.3",
+    "tensorboard>=2.21,<2.22",
     "tensorflow>=2.21,<2.22",
     "tensorflow-datasets>=4.9.10,<4.10",
     "tensorflow-text>=2.21,<2.22",

@@ -1,6 +1,6 @@
 """hypertf: one T5, every task."""
 
-from hypertf import analysis, checkpoints, conditioning, export, training
+from hypertf import analysis, checkpoints, conditioning, export, optimizers, training
 from hypertf.optimizers import Adafactor
 from hypertf.t5 import T5, T5Config
 
@@ -12,5 +12,6 @@ __all__ = [
     "checkpoints",
     "conditioning",
     "export",
+    "optimizers",
     "training",
 ]

@@ -8,6 +8,8 @@ import pytest
 # TensorFlow and Keras read these once, when first imported.
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Tests compile much and run little: a third of their time went into optimising.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     # Each worker would otherwise start a thread for every core.
     share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])

@@ -9,7 +9,7 @@ from tfds_tasks import batches, stream
 from tfds_tasks.lengths import warn_if_trimmed
 from tfds_tasks.rates import Rates
 from tfds_tasks.registry import get_task, task_names, unknown
-from tfds_tasks.task import Task
+from tfds_tasks.task import Task, python_values
 
 GLUE = tuple(
     f"glue/{name}"
@@ -72,11 +72,25 @@ class Mixture:
     name: str
     tasks: tuple[Task, ...]
     rates: Rates = PROPORTIONAL
+    numbered_by: "Mixture | None" = None  # the mixture whose ids it keeps
 
     @property
     def identities(self):
         """The names that task ids stand for, in order; tasks may share one."""
+        if self.numbered_by is not None:
+            return self.numbered_by.identities
         return tuple(dict.fromkeys(task.identity for task in self.tasks))
+
+    def only(self, names):
+        """Some of its tasks, under the ids that they have here.
+
+        >>> get_mixture("glue/rte,glue/mrpc").only(["glue/mrpc"]).task_id("glue/mrpc")
+        1
+        """
+        for name in names:
+            self.task_id(name)
+        tasks = tuple(task for task in self.tasks if task.name in names)
+        return dataclasses.replace(self, tasks=tasks, numbered_by=self)
 
     @property
     def num_tasks(self):
@@ -150,6 +164,20 @@ class Mixture:
             return batches.to_batches(examples, shape, endless=True)
         examples = self._in_order(split, shape, data_dir)
         return batches.to_batches(examples, shape, endless=False).skip(start)
+
+    def examples(self, split, *, vocabulary=None, inputs_length=512, data_dir=None):
+        """{task name: its examples as `Task.to_text` gives them}, in order.
+
+        One for each row of the finite `dataset` of that split. The vocabulary and
+        the length are for tasks whose examples are cut into chunks.
+        """
+        shape = batches.Shape(vocabulary, inputs_length=inputs_length)
+        found = {}
+        for task in self.tasks:
+            if split in task.parts:
+                data = stream.texts(task, task.rows(split, data_dir), split, shape)
+                found[task.name] = [python_values(e) for e in data.as_numpy_iterator()]
+        return found
 
     def _in_order(self, split, shape, data_dir):
         data = None

@@ -26,7 +26,10 @@ def default_data_dir():
 
 
 def folder(data_dir=None):
-    return os.path.abspath(os.path.expanduser(data_dir or default_data_dir()))
+    path = data_dir or default_data_dir()
+    if "://" in path:  # such as gs://bucket/tensorflow_datasets
+        return path
+    return os.path.abspath(os.path.expanduser(path))
 
 
 @functools.cache

@@ -237,6 +237,14 @@ def _tensors(value):
         return tf.ragged.constant(value)
 
 
+def python_values(example):
+    """An example of numpy values as `Task.to_text` would give it."""
+    return {
+        key: _text(v.tolist() if isinstance(v, np.ndarray) else v)
+        for key, v in example.items()
+    }
+
+
 def _value(tensor):
     """A tensor as Python value, text as str."""
     return _text(tensor.numpy().tolist() if tensor.shape.rank else tensor.numpy())

@@ -138,6 +138,11 @@ def _read(path):
         return file.read()
 
 
+def is_beside(path):
+    """Whether a folder, such as one of weights, has a vocabulary in it."""
+    return any(os.path.isfile(os.path.join(path, file)) for file in FILES)
+
+
 def _file_inside(folder):
     for file in FILES:
         if os.path.isfile(path := os.path.join(folder, file)):

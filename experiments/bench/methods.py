@@ -4,6 +4,7 @@ All take turns in one run. A method trains what its paper trains, which is part 
 what it costs: the plain step updates every weight.
 """
 
+import gc
 import pathlib
 
 from experiments.bench import peers, timing
@@ -58,6 +59,8 @@ def measure(workload, names, plain, rounds):
         conditioner = case.model.conditioner
         rows[name]["trains"] = conditioner.options.trains or conditioner.trains
         rows[name]["limit"] = LIMITS.get(name)
+        del case, conditioner
+        gc.collect()  # a model and its functions refer to each other
     return rows
 
 
@@ -73,6 +76,8 @@ def measure_growth(workload, names, plain, rounds):
         seconds = timing.in_turns(cases, rounds, f"{name}, tasks grow")
         rows = timing.summary(seconds, reference="plain")
         growth[name] = {tasks: rows[tasks]["ratio"] for tasks in MANY_TASKS}
+        del cases
+        gc.collect()
     return growth
 
 

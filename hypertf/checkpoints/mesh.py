@@ -50,7 +50,7 @@ class MeshReader(Reader):
         super().__init__(path)
         self.path = _prefix(path)
         try:
-            self._read_index(tf.train.load_checkpoint(self.path))
+            self._read_index(tf.compat.v1.train.NewCheckpointReader(self.path))
         except (tf.errors.OpError, IndexError) as error:
             raise ValueError(
                 f"{self.path} is not a whole TensorFlow checkpoint: {error}"

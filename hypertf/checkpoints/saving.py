@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 
+import tensorflow as tf
 from absl import logging
 
 from hypertf.checkpoints import huggingface, mesh
@@ -40,7 +41,8 @@ def save(
     Args:
         model: A `hypertf.T5`.
         path: A folder; with `format="mesh"` also a prefix such as
-            `run/model.ckpt-1000`. A Mesh folder gets the prefix `model.ckpt-<step>`.
+            `run/model.ckpt-1000`. A Mesh folder gets the prefix `model.ckpt-<step>`,
+            and may be remote (gs://...).
         format: "huggingface" or "mesh".
         optimizer: With "mesh", a `hypertf.Adafactor` whose slots are written too.
         step: With "mesh", the step; by default the optimizer's, else the prefix's,
@@ -53,9 +55,13 @@ def save(
     Returns:
         The path that `load` takes.
     """
-    if "://" in os.fspath(path):
-        raise ValueError(f"save: {path} is remote, expected a local path")
-    path = os.path.realpath(path)
+    path = os.fspath(path)
+    if "://" not in path:
+        path = os.path.realpath(path)
+    elif format != "mesh":
+        raise ValueError(
+            f"save: {path} is remote, expected a local path, or format='mesh'"
+        )
     if dtype not in DTYPES:
         raise ValueError(f"save: dtype={dtype!r}, expected one of {DTYPES}")
     if format == "huggingface":
@@ -149,16 +155,41 @@ def _save_mesh(model, path, optimizer, step, dtype, overwrite):
             raise ValueError("save: the optimizer has no slots yet; build it first")
     prefix, step = _prefix_and_step(path, optimizer, step)
     tensors = mesh.tensors_to_write(model, dtype, optimizer, step)
-    if os.path.exists(prefix + ".index") and not overwrite:
+    if tf.io.gfile.exists(prefix + ".index") and not overwrite:
         raise _exists(prefix)
+    folder, name = os.path.split(prefix)
+    if "://" in prefix:
+        _write_remote_mesh(tensors, folder, prefix)
+        return prefix
     with _temporary(prefix) as temporary:
-        name = os.path.basename(prefix)
         mesh.write(tensors, os.path.join(temporary, name))
         state = os.path.join(temporary, mesh.STATE)
         with open(state, "w", encoding="utf-8") as file:
-            file.write(mesh.state_text(os.path.dirname(prefix), prefix))
+            file.write(mesh.state_text(folder, prefix))
+        for file in os.listdir(temporary):
+            _flush(os.path.join(temporary, file))
         _replace_files(temporary, prefix)
+        _flush(folder)
     return prefix
+
+
+def _write_remote_mesh(tensors, folder, prefix):
+    """Object stores cannot move a folder; TensorFlow writes the .index last."""
+    tf.io.gfile.makedirs(folder)
+    if tf.io.gfile.exists(prefix + ".index"):
+        tf.io.gfile.remove(prefix + ".index")
+    mesh.write(tensors, prefix)
+    with tf.io.gfile.GFile(os.path.join(folder, mesh.STATE), "w") as file:
+        file.write(mesh.state_text(folder, prefix))
+
+
+def _flush(path):
+    """To the disk, so that a machine that stops does not lose a renamed file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _prefix_and_step(path, optimizer, step):

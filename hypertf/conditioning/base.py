@@ -48,6 +48,14 @@ class Options:
             whole = isinstance(value, int) and not isinstance(value, bool)
             self.require(name, whole and value >= 1, "an integer >= 1")
 
+    def require_unset(self, *names, because):
+        """Options that would change nothing must be as they are by default."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in names:
+            default = defaults[name]
+            unset = getattr(self, name) == default
+            self.require(name, unset, f"{default!r}: no effect with {because}")
+
     @classmethod
     def of(cls, method, values):
         """Options of a method from keywords; a misspelt one gets the nearest name."""

@@ -65,10 +65,29 @@ def widen(scales, size):
 def _by_kernels(x, kernel, scales):
     """A kernel per example, [batch, in, out]."""
     fan_in, fan_out = kernel.shape
-    d_r = scales.shape[1]
-    rows_of_cells = ops.reshape(kernel, (d_r, fan_in // d_r, fan_out))
-    gated = rows_of_cells * widen(scales, fan_out)[:, :, None]
+    gated = _gated_kernels(kernel, scales)
     return ops.matmul(x, ops.reshape(gated, (-1, fan_in, fan_out)))
+
+
+@tf.custom_gradient
+def _gated_kernels(kernel, scales):
+    """psi(scales) * kernel of each example: [batch, d_r, in / d_r, out]."""
+    (fan_in, fan_out), (_, d_r, d_c) = kernel.shape, scales.shape
+    rows_of_cells = tf.reshape(kernel, (d_r, fan_in // d_r, fan_out))
+    wide = widen(scales, fan_out)[:, :, None]
+
+    # XLA sums as it multiplies; otherwise both products would be written to memory.
+    @tf.function(jit_compile=True, autograph=False)
+    def gradients(upstream, rows_of_cells, wide):
+        of_scales = tf.reduce_sum(upstream * rows_of_cells, axis=2)
+        return tf.reduce_sum(upstream * wide, axis=0), of_scales
+
+    def gradient(upstream):
+        of_kernel, of_scales = gradients(upstream, rows_of_cells, wide)
+        of_scales = tf.reshape(of_scales, (-1, d_r, d_c, fan_out // d_c))
+        return tf.reshape(of_kernel, kernel.shape), tf.reduce_sum(of_scales, axis=-1)
+
+    return rows_of_cells * wide, gradient
 
 
 def _by_inputs(x, kernel, scales):

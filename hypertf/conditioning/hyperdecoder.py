@@ -76,6 +76,26 @@ class Options(base.Options):
             self.require_positive("task_embedding")
         for name in ("mlp", "norm_input"):
             self.require(name, isinstance(getattr(self, name), bool), "True or False")
+        self.require_unset(
+            *without_effect(self.encoder, self.decoder),
+            because=f"encoder={self.encoder!r} and decoder={self.decoder!r}",
+        )
+
+
+def without_effect(encoder, decoder):
+    """Names of the options that change nothing with these kinds of adapters."""
+    kinds = {encoder, decoder}
+    names = []
+    if "generated" not in kinds:
+        names.append("mlp")
+    if "task" not in kinds:
+        names.append("task_embedding")
+    if not kinds & {"task", "generated"}:
+        names += ["bottleneck", "layer_embedding"]
+    for stack, kind in zip(STACKS, (encoder, decoder), strict=True):
+        if kind == "none":
+            names.append(f"{stack}_size")
+    return names
 
 
 class Pooled(NamedTuple):

@@ -86,6 +86,10 @@ class Options(AdapterOptions):
                 self.require(name, unset, "None with task_projector=False")
         trained = self.adapter_blocks or self.trains != "task"
         self.require("trains", trained, "'task+norms' with adapter_blocks=False")
+        if not self.adapter_blocks:
+            own = ("embedding_norm", "conditional_norm", "task_projector", *sizes)
+            inherited = ("reduction", "bottleneck", "norm_before", "norm_after")
+            self.require_unset(*own, *inherited, because="adapter_blocks=False")
 
     @property
     def has_embedding_norm(self):

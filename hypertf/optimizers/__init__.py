@@ -1,5 +1,6 @@
-"""Optimizers: Adafactor as Mesh TensorFlow computes it."""
+"""Optimizers: Adafactor as Mesh TensorFlow computes it, and AdamW."""
 
 from hypertf.optimizers.adafactor import Adafactor
+from hypertf.optimizers.adamw import AdamW
 
-__all__ = ["Adafactor"]
+__all__ = ["Adafactor", "AdamW"]

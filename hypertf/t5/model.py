@@ -77,18 +77,25 @@ class T5(keras.Model):
     Token ids are checked when they are at hand. Inside a compiled function they are
     not: there an id outside the vocabulary is an error of the lookup on CPU, and
     reads some other row on TPU.
+
+    `rematerialize` computes the blocks again in the backward pass of training: a
+    large model then needs memory for one block's inner values, and a third more time.
     """
 
-    def __init__(self, config, conditioner=None, seed=None, **kwargs):
+    def __init__(
+        self, config, conditioner=None, seed=None, rematerialize=False, **kwargs
+    ):
         super().__init__(autocast=False, **kwargs)
         self.config = T5Config(**config) if isinstance(config, dict) else config
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
         policy = {"dtype": self.dtype_policy}
         self.shared = Embedding(self.config, name="shared", **policy)
+        self.rematerialize = rematerialize
         parts = (self.config, self.seed_generator)
-        self.encoder = Stack(*parts, name="encoder", **policy)
-        self.decoder = Stack(*parts, decoder=True, name="decoder", **policy)
+        options = {"rematerialize": rematerialize, **policy}
+        self.encoder = Stack(*parts, name="encoder", **options)
+        self.decoder = Stack(*parts, decoder=True, name="decoder", **options)
         self.conditioner = conditioner
         # Past Keras's tracking: compiled functions are no part of the model's state.
         self.__dict__["_compiled"] = {}
@@ -288,6 +295,7 @@ class T5(keras.Model):
             "config": self.config.to_dict(),
             "conditioner": keras.saving.serialize_keras_object(self.conditioner),
             "seed": self.seed,
+            "rematerialize": self.rematerialize,
         }
 
     @classmethod

@@ -1,5 +1,7 @@
 """The encoder and the decoder: blocks between an embedding and a final norm."""
 
+import functools
+
 import numpy as np
 from keras import ops
 
@@ -10,15 +12,20 @@ from hypertf.t5.feed_forward import Kernel
 from hypertf.t5.layer import Layer
 from hypertf.t5.norm import RMSNorm
 from hypertf.t5.relative_bias import relative_bias
+from hypertf.t5.remat import rematerialized
 
 
 class Stack(Layer):
     """Dropout, blocks, norm, dropout. `decoder` makes it causal and cross-attending."""
 
-    def __init__(self, config, seed_generator, decoder=False, **kwargs):
+    def __init__(
+        self, config, seed_generator, decoder=False, rematerialize=False, **kwargs
+    ):
         super().__init__(**kwargs)
         self.config = config
         self.decoder = decoder
+        self.rematerialize = rematerialize
+        self.seed_generator = seed_generator
         policy = {"dtype": self.dtype_policy}
         layers = config.num_decoder_layers if decoder else config.num_encoder_layers
         self.blocks = [
@@ -73,7 +80,10 @@ class Stack(Layer):
             token_mask = ops.cast(token_mask, "float32")[:, :, None]
         x = self.dropout(x, training=training)
         for block, block_sites in zip(self.blocks, sites.blocks, strict=True):
-            x = block(
+            run = block
+            if self.rematerialize and training:
+                run = functools.partial(rematerialized, block, self.seed_generator)
+            x = run(
                 x,
                 bias,
                 token_mask=token_mask,

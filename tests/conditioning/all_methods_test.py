@@ -11,6 +11,7 @@ from hypertf.t5 import Unallocated, named_weights
 from tests.helpers import relative_error, rows, tiny_config, tiny_model
 
 TASKS = 3
+LENGTH = 6  # of what is written; the same in all tests, which then share a function
 # Sizes that fit the tiny T5: d_model 16, d_ff 24, 2 heads of 6.
 METHODS = {
     "hypergrid": {"d_r": 4, "d_c": 8},
@@ -62,7 +63,7 @@ def test_every_name_is_covered():
 
 
 def test_cached_equals_uncached(model):
-    ids = model.generate(batch(), 6).numpy()
+    ids = model.generate(batch(), LENGTH).numpy()
     decoder_tokens = np.pad(ids, ((0, 0), (1, 0)))[:, :-1]
     logits = model({**batch(), "decoder_tokens": decoder_tokens})
     assert (np.argmax(logits, -1) == ids)[ids > 0].all()
@@ -199,8 +200,8 @@ def test_dropout_draws_anew_in_training_only(method):
 def test_baked_equals_unbaked(method, model):
     baked = hypertf.export.bake(model)
     assert relative_error(baked(with_targets()), model(with_targets())) < 1e-5
-    ids = model.generate(batch(), 5).numpy()
-    assert (baked.generate(batch(), 5).numpy() == ids).all()
+    ids = model.generate(batch(), LENGTH).numpy()
+    assert (baked.generate(batch(), LENGTH).numpy() == ids).all()
     if not model.conditioner.reads_input:
         before = {id(weight) for weight in model.weights}
         assert not before & {id(weight) for weight in baked.weights}

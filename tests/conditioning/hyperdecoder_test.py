@@ -14,12 +14,17 @@ from tests.helpers import relative_error, rows, tiny_config, tiny_model
 
 TASKS = 3
 SIZES = {"encoder_size": 5, "decoder_size": 4, "bottleneck": 6}
+KINDS_OF = {"task-hypernet": ("task", "task"), "parallel-adapters": ("manual",) * 2}
 ADAPTED = [kind for kind in hyperdecoder.KINDS if kind != "none"]
 
 
 def conditioned(config=None, name="hyperdecoder", **options):
     config = config or tiny_config()
-    conditioner = create(name, config, TASKS, **{**SIZES, **options})
+    kinds = KINDS_OF.get(name, ("manual", "generated"))
+    kinds = dict(zip(hyperdecoder.STACKS, kinds, strict=True)) | options
+    unused = hyperdecoder.without_effect(kinds["encoder"], kinds["decoder"])
+    sizes = {key: value for key, value in SIZES.items() if key not in unused}
+    conditioner = create(name, config, TASKS, **{**sizes, **options})
     return tiny_model(seed=3, conditioner=conditioner)
 
 
@@ -69,8 +74,11 @@ def test_parameters_are_those_of_appendix_d(encoder, decoder):
     total = expected(encoder, 3, 5) + expected(decoder, 2, 4)
     if encoder == "generated":  # the adapters of the pass that reads the input
         total += adapters(3, d, 5)
-    options = {"encoder": encoder, "decoder": decoder, "task_embedding": 7}
-    assert count("hyperdecoder", config, t, **SIZES, **options) == total
+    unused = hyperdecoder.without_effect(encoder, decoder)
+    sizes = {**SIZES, "task_embedding": 7}
+    sizes = {name: size for name, size in sizes.items() if name not in unused}
+    kinds = {"encoder": encoder, "decoder": decoder}
+    assert count("hyperdecoder", config, t, **kinds, **sizes) == total
 
 
 @pytest.mark.parametrize(
@@ -83,14 +91,14 @@ def test_parameters_are_those_of_appendix_d(encoder, decoder):
         ("hyperdecoder", "t5.1.1-large", (512, 36, 72), 4.2),  # Table 2
         ("hyperdecoder", "t5.1.1-base", (64, 64, 128), 6.2),  # Table 14
         ("hyperdecoder", "t5.1.1-base", (512, 36, 72), 5.9),
-        ("parallel-adapters", "t5.1.1-base", (370, 370, 128), 5.5),
-        ("parallel-adapters", "t5.1.1-base", (512, 225, 128), 5.5),
+        ("parallel-adapters", "t5.1.1-base", (370, 370), 5.5),
+        ("parallel-adapters", "t5.1.1-base", (512, 225), 5.5),
     ],
 )
 def test_share_of_trained_parameters_is_the_papers(name, size, options, percent):
     config = hypertf.T5Config.from_name(size)
     if isinstance(options, tuple):
-        options = dict(zip(SIZES, options, strict=True))
+        options = dict(zip(SIZES, options, strict=False))
     with Unallocated():
         plain = hypertf.T5(config).count_params()
     share = 100 * count(name, config, 8, **options) / plain
@@ -107,6 +115,10 @@ def test_share_of_trained_parameters_is_the_papers(name, size, options, percent)
         ({"bottleneck": 1.5}, "bottleneck=1.5, expected an integer >= 1"),
         ({"task_embedding": -1}, "task_embedding=-1, expected an integer >= 1"),
         ({"mlp": 1}, "mlp=1, expected True or False"),
+        ({"decoder": "task", "mlp": False}, "mlp=False, expected True: no effect with"),
+        ({"task_embedding": 3}, "task_embedding=3, expected None: no effect"),
+        ({"decoder": "manual", "bottleneck": 7}, "bottleneck=7, expected 128: no effe"),
+        ({"encoder": "none", "encoder_size": 3}, "encoder_size=3, expected 64: no ef"),
         ({"adapter_size": 3}, "unknown option 'adapter_size'"),
         ({"trains": "norms"}, "trains='norms', expected one of"),
     ],

@@ -241,7 +241,8 @@ def test_a_fresh_adapter_is_near_identity(name):
 
 
 def test_without_adapter_blocks_only_norms_train():
-    model = model_of(adapter_blocks=False)
+    unset = dict.fromkeys(SIZES)
+    model = model_of(adapter_blocks=False, **unset)
     trained = {w.path for w in model.trainable_variables}
     assert trained == {w.path for w in model.weights if "rms_norm" in w.path}
     plain = tiny_model(seed=3)
@@ -276,6 +277,10 @@ def test_tasks_differ_and_do_not_depend_on_their_mates():
         (
             {"adapter_blocks": False, "trains": "task"},
             r"trains='task', expected 'task\+norms' with adapter_blocks=False",
+        ),
+        (
+            {"adapter_blocks": False},
+            "expected None: no effect with adapter_blocks=False",
         ),
         ({"task_vector": 3}, "unknown option 'task_vector'"),
     ],

@@ -72,19 +72,19 @@ class Golden:
 
     def make(self, **options):
         a = self.c["adapter"]
-        conditioner = create(
-            "hyperdecoder",
-            self.config,
-            len(self.c["tasks"]),
-            **self.kinds,
-            encoder_size=a["encoder_adapter_dim"],
-            decoder_size=a["decoder_adapter_dim"],
-            bottleneck=a["hypernetwork_bottleneck"],
-            mlp=a["process_encoder_output"],
-            norm_input=a["adapter_norm_input"],
-            layer_embedding=self.c["layer_embedding_dim"],
-            **options,
-        )
+        theirs = {
+            "encoder_size": a["encoder_adapter_dim"],
+            "decoder_size": a["decoder_adapter_dim"],
+            "bottleneck": a["hypernetwork_bottleneck"],
+            "mlp": a["process_encoder_output"],
+            "norm_input": a["adapter_norm_input"],
+            "layer_embedding": self.c["layer_embedding_dim"],
+        }
+        unused = hyperdecoder.without_effect(**self.kinds)
+        theirs = {name: value for name, value in theirs.items() if name not in unused}
+        tasks = len(self.c["tasks"])
+        options = {**self.kinds, **theirs, **options}
+        conditioner = create("hyperdecoder", self.config, tasks, **options)
         return hypertf.T5(self.config, conditioner=conditioner)
 
     def their_names(self, name):

@@ -164,7 +164,8 @@ def method_of(adapter):
             return "hyperformer++", options
         return "hyperformer", options | {"sharing": "stack-positions"}
     options["conditional_norm"] = adapter["conditional_layer_norm"]
-    options["adapter_blocks"] = adapter["train_adapters_blocks"]
+    if not adapter["train_adapters_blocks"]:
+        return "hyperformer", {"adapter_blocks": False}
     if not adapter["train_task_embeddings"]:
         options |= {
             "task_projector": False,

@@ -1,0 +1,206 @@
+"""`Config`: everything that decides what a training run computes."""
+
+import dataclasses
+import difflib
+import json
+from collections.abc import Mapping
+
+OPTIMIZERS = ("adafactor", "adamw")
+SCHEDULES = ("constant", "linear")
+PRECISIONS = ("float32", "mixed_bfloat16")
+NORMALIZATIONS = ("target_size", "tokens")
+DECODING = ("greedy", "beam", "rank")
+
+
+def setting(default, help, free=False, **kwargs):
+    """A field; `free` ones may change between two starts of the same run."""
+    metadata = {"help": help, "free": free}
+    if callable(default):
+        return dataclasses.field(default_factory=default, metadata=metadata, **kwargs)
+    return dataclasses.field(default=default, metadata=metadata, **kwargs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A run. `experiments.train` has a flag for each field, named as it is.
+
+    ```python
+    config = Config(model="t5-base", conditioner="hyperprompt-global", steps=1000)
+    config = dataclasses.replace(config, batch_size=64)
+    ```
+    """
+
+    # The model.
+    model: str = setting("t5-base", "Size of the T5, such as t5.1.1-small.")
+    init: str | None = setting(
+        None,
+        "Weights to start from: a Mesh TensorFlow prefix, a Hugging Face folder, a "
+        "KerasHub preset folder or another run's model_dir; at random if absent.",
+    )
+    conditioner: str = setting("none", "Method, such as hyperprompt-global.")
+    conditioner_options: Mapping = setting(
+        dict, "The method's options, name=value,... Unset ones are its defaults."
+    )
+    precision: str = setting("float32", f"One of {', '.join(PRECISIONS)}.")
+    dropout: float | None = setting(
+        None, "Dropout rate; by default the model's (0.1, also for T5 1.1)."
+    )
+    rematerialize: bool = setting(
+        False, "Compute blocks again in the backward pass: less memory, more time."
+    )
+    # The data.
+    mixture: str = setting("en_mix", "A mixture's name, or tasks joined by commas.")
+    vocabulary: str | None = setting(
+        None,
+        "SentencePiece file, folder that has one, KerasHub preset, or nano; by default "
+        "what lies beside the weights of init, else T5's (nano for t5-nano).",
+    )
+    rates: str = setting("proportional", "How tasks are drawn: proportional or equal.")
+    rate_scale: float = setting(1.0, "Factor on the number of examples of a task.")
+    rate_cap: int | None = setting(None, "Most examples that a task counts for.")
+    temperature: float = setting(1.0, "Rates are taken to the power 1 / temperature.")
+    per_batch: bool = setting(False, "Draw one task per batch instead of per example.")
+    labels: str = setting("words", "Labels as words (T5) or digits (HyperFormer).")
+    prefix: bool | None = setting(None, "The task's name before the text; as the task.")
+    splits: str = setting("t5", "Whose splits: t5, hyperformer or hyperdecoders.")
+    train_rows: int | None = setting(None, "Training rows kept of each task; all.")
+    data_seed: int = setting(42, "Decides which rows change split or are kept.")
+    inputs_length: int = setting(512, "Tokens of an input.")
+    targets_length: int = setting(64, "Tokens of a target.")
+    # The optimisation.
+    steps: int = setting(100_000, "Training steps in all.")
+    batch_size: int = setting(128, "Examples of a step, over all replicas.")
+    microbatches: int = setting(
+        1, "Gradient accumulation: parts in which a replica takes its share of a batch."
+    )
+    optimizer: str = setting("adafactor", f"One of {', '.join(OPTIMIZERS)}.")
+    learning_rate: float = setting(1e-3, "The highest rate.")
+    schedule: str = setting(
+        "constant", "constant, or linear: down to final_learning_rate at the last step."
+    )
+    warmup_steps: int = setting(0, "Steps in which the rate rises from 0.")
+    decay_start: int = setting(0, "With linear, the step at which the rate falls.")
+    final_learning_rate: float = setting(0.0, "With linear, the rate at the last step.")
+    weight_decay: float = setting(0.0, "Decay of the weights, times the rate.")
+    clip_norm: float | None = setting(None, "Largest norm of all gradients together.")
+    parameter_scale: bool = setting(
+        True, "With adafactor, steps are relative to the size of a weight."
+    )
+    z_loss: float = setting(1e-4, "Weight of log(Z)^2 in the loss.")
+    label_smoothing: float = setting(0.0, "Mass spread over the vocabulary.")
+    loss_normalization: str = setting(
+        "target_size", "target_size (Mesh TensorFlow: padding counts) or tokens."
+    )
+    seed: int = setting(0, "Decides fresh weights, dropout and the order of the data.")
+    # What is kept and shown.
+    steps_per_loop: int = setting(100, "Steps run between two looks at them.", True)
+    checkpoint_every: int = setting(5000, "Steps between two checkpoints.", True)
+    keep: int = setting(10, "Newest checkpoints kept; 0 keeps all.", True)
+    # How it is evaluated.
+    decoding: str = setting("greedy", f"One of {', '.join(DECODING)}.", True)
+    beam_size: int = setting(4, "Beams of beam search.", True)
+    paper: str | None = setting(
+        None, "Row of a paper that report sets beside the scores.", True
+    )
+
+    def __post_init__(self):
+        object.__setattr__(self, "conditioner_options", dict(self.conditioner_options))
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                self._complain(name, f"one of {', '.join(choices)}")
+        for name in _POSITIVE:
+            if not _is_integer(getattr(self, name), 1):
+                self._complain(name, "an integer >= 1")
+        for name in _COUNTS:
+            if not _is_integer(getattr(self, name), 0):
+                self._complain(name, "an integer >= 0")
+        for name in ("learning_rate", "final_learning_rate", "weight_decay"):
+            if not getattr(self, name) >= 0:
+                self._complain(name, "a number >= 0")
+        for name in ("dropout", "label_smoothing", "z_loss"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                self._complain(name, "a number, 0 <= value < 1")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            self._complain("clip_norm", "a number > 0")
+        self._check_schedule()
+        if self.batch_size % self.microbatches:
+            self._complain("microbatches", f"a divisor of batch_size={self.batch_size}")
+
+    def _check_schedule(self):
+        if self.schedule == "constant":
+            for name in ("decay_start", "final_learning_rate"):
+                if getattr(self, name):
+                    self._complain(name, "0, as schedule='constant' does not decay")
+        start = max(self.warmup_steps, self.decay_start)
+        if self.schedule == "linear" and start >= self.steps:
+            name = max("warmup_steps", "decay_start", key=lambda n: getattr(self, n))
+            self._complain(name, f"less than steps={self.steps}")
+        if self.optimizer != "adafactor" and not self.parameter_scale:
+            self._complain("parameter_scale", "True: only adafactor has this option")
+
+    def _complain(self, name, expected):
+        raise ValueError(f"{name}={getattr(self, name)!r}, expected {expected}")
+
+    def to_json(self):
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text):
+        values = json.loads(text)
+        unknown = sorted(set(values) - set(field_names()))
+        if unknown:
+            raise ValueError(f"a config with unknown fields: {', '.join(unknown)}")
+        return cls(**values)
+
+    def replace(self, **changes):
+        """A copy with other values; a misspelt field gets the nearest name."""
+        for name in changes:
+            if name not in field_names():
+                near = difflib.get_close_matches(name, field_names(), n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"a config has no field {name!r}{hint}")
+        return dataclasses.replace(self, **changes)
+
+    def differences(self, other):
+        """{field: (mine, the other's)} of what may not change within a run.
+
+        More steps are no other run where the rate does not depend on their number.
+        """
+        found = {}
+        for field in dataclasses.fields(self):
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            free = field.metadata["free"]
+            if field.name == "steps" and self.schedule == "constant":
+                free = True
+            if mine != theirs and not free:
+                found[field.name] = mine, theirs
+        return found
+
+
+def field_names():
+    return [field.name for field in dataclasses.fields(Config)]
+
+
+def _is_integer(value, least):
+    return type(value) is int and value >= least
+
+
+_CHOICES = {
+    "precision": PRECISIONS,
+    "optimizer": OPTIMIZERS,
+    "schedule": SCHEDULES,
+    "loss_normalization": NORMALIZATIONS,
+    "decoding": DECODING,
+}
+_POSITIVE = (
+    "inputs_length",
+    "targets_length",
+    "steps",
+    "batch_size",
+    "microbatches",
+    "steps_per_loop",
+    "checkpoint_every",
+    "beam_size",
+)
+_COUNTS = ("warmup_steps", "decay_start", "keep", "seed", "data_seed")

@@ -1,0 +1,134 @@
+"""A run's scores beside the row that a paper prints, number by number.
+
+Cells are {(task, metric): (ours, the paper's)}, None where there is no such number; an
+average is a task without metric.
+"""
+
+import numpy as np
+
+from experiments.configs import papers
+from tfds_tasks import get_task
+from tfds_tasks.mixtures import SUM_NLI, mixture_names
+from tfds_tasks.scores import averages
+
+SCORE = "score"  # a paper's one number for all metrics of a task
+HALVES = {"glue/mnli": ("glue/mnli_matched", "glue/mnli_mismatched")}
+OVER_TASKS = "mean over tasks"
+OVER_METRICS = "GLUE, mean over metrics"
+TITLES = {
+    **averages.AVERAGES,
+    "macro": "mean of GLUE and SuperGLUE",
+    "mrqa": "MRQA average",
+    "mrqa_out_of_domain": "MRQA average, out of domain",
+    "summarization": "summarization average",
+    "nli": "NLI average",
+    "overall": "summarization and NLI average",
+}
+
+
+def get_row(config):
+    """The row that a configuration names, or None."""
+    return None if config.paper is None else papers.get_row(config.paper)
+
+
+def beside(scores, row=None):
+    """All cells: tasks as they come in the scores, then averages."""
+    return {**task_cells(scores, row), **average_cells(scores, row)}
+
+
+def task_cells(scores, row=None):
+    """Our metrics, and what the paper prints in other units of tasks we scored."""
+    cells = {
+        (t, m): (v, None) for t, values in scores.items() for m, v in values.items()
+    }
+    for task, printed in row.scores.items() if row else ():
+        for metric, value in printed.items():
+            ours = find(scores, task, metric)
+            if ours is not None:
+                cells[task, _label(scores, task, metric)] = ours, value
+    return cells
+
+
+def _label(scores, task, metric):
+    if task not in scores:
+        return f"{'mean' if metric == SCORE else metric} of both halves"
+    if metric == SCORE:
+        return next(iter(scores[task])) if len(scores[task]) == 1 else "mean"
+    return metric
+
+
+def find(scores, task, metric):
+    """Our score by a paper's name for it; None if we have none.
+
+    >>> scores = {"glue/mrpc": {"f1": 90.0, "accuracy": 86.0},
+    ...           "glue/mnli_matched": {"accuracy": 80.0},
+    ...           "glue/mnli_mismatched": {"accuracy": 82.0}}
+    >>> find(scores, "glue/mrpc", "score"), find(scores, "glue/mnli", "accuracy")
+    (88.0, 81.0)
+    """
+    if task not in scores and task in HALVES:
+        return _mean(find(scores, half, metric) for half in HALVES[task])
+    if metric == SCORE:
+        return _mean(scores.get(task, {}).values())
+    return scores.get(task, {}).get(metric)
+
+
+def _mean(values):
+    """None if there is no value, or one of them is None."""
+    values = list(values)
+    return None if not values or None in values else float(np.mean(values))
+
+
+def average_cells(scores, row=None):
+    """Benchmark averages that are complete, those that the paper prints, and ours."""
+    ours = averages.benchmark_averages(_with_halves(scores))
+    if len(ours) == len(averages.BENCHMARKS):
+        ours["macro"] = _mean(ours.values())
+    printed = dict(row.average) if row else {}
+    cells = {}
+    if row and "glue" in printed and is_over_metrics(row):
+        cells[OVER_METRICS, ""] = _glue_over_metrics(scores), printed.pop("glue")
+    for kind in (*ours, *(kind for kind in printed if kind not in ours)):
+        value = ours[kind] if kind in ours else _over_printed(kind, scores, row)
+        cells[TITLES.get(kind, kind), ""] = value, printed.get(kind)
+    return {**cells, (OVER_TASKS, ""): (averages.average(scores), None)}
+
+
+def is_over_metrics(row):
+    """HyperFormer averages 11 metrics of GLUE; all others average 8 tasks."""
+    return row.source.startswith("HyperFormer,")
+
+
+def _with_halves(scores):
+    """MNLI scored as one stands for both of its halves."""
+    halves = {
+        half: scores[task]
+        for task, names in HALVES.items()
+        for half in names
+        if task in scores
+    }
+    return {**halves, **scores}
+
+
+def _glue_over_metrics(scores):
+    whole = {half: task for task, names in HALVES.items() for half in names}
+    metrics = {(whole.get(c.task, c.task), c.metric) for c in averages.GLUE}
+    return _mean(find(scores, *metric) for metric in metrics)
+
+
+def _over_printed(kind, scores, row):
+    """Our mean over tasks of the metrics that the paper's average is of."""
+    members = [task for task in _members(kind) if task in row.scores]
+    return _mean(
+        _mean(find(scores, task, metric) for metric in row.scores[task])
+        for task in members
+    )
+
+
+def _members(kind):
+    if kind.startswith("mrqa"):
+        trained = kind == "mrqa"
+        tasks = mixture_names()["mrqa"]
+        return [t for t in tasks if ("train" in get_task(t).parts) == trained]
+    parts = {"summarization": SUM_NLI[:3], "nli": SUM_NLI[3:], "overall": SUM_NLI}
+    return parts.get(kind, ())

@@ -1,0 +1,81 @@
+"""Predictions of a model over batches: text ids or the likeliest of given targets."""
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from hypertf.training.strategies import distribute
+
+INPUTS = ("encoder_tokens", "task_ids")
+
+
+class Predictor:
+    """Runs a model over finite datasets, on all devices of its strategy.
+
+    Rows whose index is -1 only fill up a batch and are left out.
+
+    Args:
+        model: a `hypertf.T5`.
+        max_length: tokens written at most.
+        strategy: under which the model was made.
+        **options: of `T5.generate`, such as `beam_size`.
+    """
+
+    def __init__(self, model, max_length, strategy=None, **options):
+        self.model = model
+        self.strategy = strategy or tf.distribute.get_strategy()
+        self._options = {"max_length": max_length, "return_scores": True, **options}
+
+    def generate(self, make_dataset, total=None, title="generating"):
+        """Ids [rows, max_length] and log probabilities [rows] of what is written.
+
+        Args:
+            make_dataset: function of `host` and `num_hosts` to tf.data.
+            total: number of batches, for the progress bar.
+        """
+
+        def write(batch):
+            inputs = {name: batch[name] for name in INPUTS if name in batch}
+            return self.model.generate(inputs, seed=0, **self._options)
+
+        return self._over(write, make_dataset, total, title)
+
+    def rank(self, make_dataset, choices, total=None, title="ranking"):
+        """Log-likelihoods [rows, choices] of target texts, the same for all rows.
+
+        Args:
+            choices: ids [choices, length], ended and padded.
+        """
+        choices = tf.constant(choices, tf.int32)
+
+        def score(batch):
+            inputs = {name: batch[name] for name in INPUTS if name in batch}
+            rows = inputs["encoder_tokens"].shape[0]
+            targets = tf.broadcast_to(choices, [rows, *choices.shape])
+            return (self.model.score({**inputs, "targets": targets}),)
+
+        return self._over(score, make_dataset, total, title)[0]
+
+    def _over(self, function, make_dataset, total, title):
+        step = self._step(function)
+        parts = []
+        data = distribute(self.strategy, make_dataset)
+        for batch in tqdm(data, title, total, leave=False, disable=None):
+            *values, index = step(batch)
+            real = index.numpy() >= 0
+            parts.append([value.numpy()[real] for value in values])
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+    def _step(self, function):
+        def of_replica(batch):
+            return (*function(batch), batch["index"])
+
+        if self.strategy.num_replicas_in_sync == 1:
+            return of_replica
+
+        @tf.function(autograph=False)
+        def step(batch):
+            values = self.strategy.run(of_replica, args=(batch,))
+            return [self.strategy.gather(value, axis=0) for value in values]
+
+        return step

@@ -1,0 +1,183 @@
+"""The folder of a run: its lock, its checkpoints, its log of losses.
+
+    model.ckpt-1000.index, .data-*   weights, optimizer slots, step (Mesh TensorFlow's
+                                     form: `hypertf.checkpoints.load` reads them too)
+    checkpoint                       names the newest, as TensorFlow does
+    train.jsonl                      a line for every look at the losses
+    .lock                            held by the process that trains
+
+Random numbers and the order of the data are functions of the seed and the step, so
+the step is all there is to remember of them.
+"""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+
+import tensorflow as tf
+from absl import logging
+
+from hypertf import checkpoints
+
+LOG = "train.jsonl"
+_NAME = re.compile(r"model\.ckpt-(\d+)\.index")
+_HALF_WRITTEN = re.compile(r"model\.ckpt-\d+\.[0-9a-f]+\.tmp")  # by checkpoints.save
+
+
+class RunFolder:
+    """Reads and writes a run's files; remote paths such as gs://... too.
+
+    Args:
+        path: the folder, made if absent.
+        keep: how many of the newest checkpoints stay; 0 keeps all.
+        writes: whether this process writes; of several, only the chief.
+    """
+
+    def __init__(self, path, keep=0, writes=True):
+        self.path, self.keep, self.writes = os.fspath(path), keep, writes
+        self._lock, self._logged = None, False
+        if writes:
+            tf.io.gfile.makedirs(self.path)
+
+    @property
+    def is_remote(self):
+        return "://" in self.path
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def lock(self):
+        """Refuses a second process; the lock ends with the process that holds it."""
+        if self.is_remote:
+            logging.warning(
+                "%s is remote: a second process would not be seen", self.path
+            )
+            return
+        self._lock = open(self.file(".lock"), "a+")  # noqa: SIM115 (held until unlock)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.seek(0)
+            owner = self._lock.read().strip() or "unknown"
+            self._lock.close()
+            raise RuntimeError(
+                f"model_dir {self.path} is in use by process {owner}; expected no "
+                "other training in it"
+            ) from error
+        self._lock.truncate(0)
+        self._lock.write(f"{os.getpid()}\n")
+        self._lock.flush()
+        self._clear()
+
+    def _clear(self):
+        """Removes what a process left half written when it was killed."""
+        for name in os.listdir(self.path):
+            if _HALF_WRITTEN.fullmatch(name):
+                shutil.rmtree(self.file(name), ignore_errors=True)
+
+    def unlock(self):
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def steps(self):
+        """Steps of the checkpoints that were written to the end, in order."""
+        return checkpoint_steps(self.path)
+
+    def prefix(self, step):
+        return self.file(f"model.ckpt-{step}")
+
+    def save(self, model, optimizer, step):
+        """Writes the checkpoint of a step, then removes those too many."""
+        if not self.writes:
+            return
+        checkpoints.save(
+            model,
+            self.prefix(step),
+            format="mesh",
+            optimizer=optimizer,
+            step=step,
+            overwrite=True,  # one of that step can only be there if it is damaged
+        )
+        for old in self.steps()[: -self.keep] if self.keep else ():
+            self._remove(old)
+
+    def _remove(self, step):
+        # The index first: without it the rest is no checkpoint.
+        prefix = self.prefix(step)
+        for file in [prefix + ".index", *tf.io.gfile.glob(prefix + ".data-*")]:
+            tf.io.gfile.remove(file)
+
+    def restore(self, model, optimizer=None):
+        """Loads the newest whole checkpoint; returns its step, 0 if there is none.
+
+        A damaged one is reported, and the one before is taken.
+        """
+        damaged = []
+        for step in reversed(self.steps()):
+            try:
+                checkpoints.load(model, self.prefix(step), optimizer)
+            except (ValueError, tf.errors.OpError) as error:
+                logging.error(
+                    "checkpoint %s is damaged: %s",
+                    self.prefix(step),
+                    _first_line(error),
+                )
+                damaged.append(f"{self.prefix(step)}: {_first_line(error)}")
+                continue
+            return step
+        if damaged:
+            raise ValueError(
+                f"no checkpoint of {self.path} can be read; expected a whole one, or "
+                "an empty folder\n" + "\n".join(damaged)
+            )
+        return 0
+
+    def append_log(self, record):
+        if not self.writes:
+            return
+        # A line of a process that was killed must not swallow this one.
+        end = "" if self._logged or _ends_a_line(self.file(LOG)) else "\n"
+        with tf.io.gfile.GFile(self.file(LOG), "a") as file:
+            file.write(end + json.dumps(record) + "\n")
+        self._logged = True
+
+
+def checkpoint_steps(path):
+    """Steps of a folder's checkpoints, in order; none if there is no such folder."""
+    if not tf.io.gfile.isdir(path):
+        return []
+    names = (_NAME.fullmatch(name) for name in tf.io.gfile.listdir(path))
+    return sorted(int(name[1]) for name in names if name)
+
+
+def read_log(path):
+    """The records of a run's log in order of steps; of a step run twice, the last."""
+    file = os.path.join(path, LOG)
+    if not tf.io.gfile.exists(file):
+        return []
+    records = {}
+    with tf.io.gfile.GFile(file) as lines:
+        for line in lines:
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # cut short when the process was killed
+            records[record["step"]] = record
+    return [records[step] for step in sorted(records)]
+
+
+def _ends_a_line(path):
+    """Whether a file is absent, empty, or has a newline at its end."""
+    size = tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else 0
+    if not size:
+        return True
+    with tf.io.gfile.GFile(path, "rb") as file:
+        file.seek(size - 1)
+        return file.read(1) == b"\n"
+
+
+def _first_line(error):
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,245 @@
+"""A training step: one update of the global batch, whatever the devices.
+
+The loss of every replica is divided by what the whole batch counts, so that the
+sum over replicas, or over the parts of gradient accumulation, is the loss of one
+device that takes the batch at once. Randomness is a function of the seed, the step
+and the replica: nothing but the step has to be remembered to go on.
+"""
+
+import keras
+import tensorflow as tf
+
+from hypertf.training.loss import NORMALIZATIONS, token_losses
+
+INPUTS = ("encoder_tokens", "decoder_tokens", "task_ids")
+
+
+class TrainStep:
+    """Updates a model's trainable weights by batches of a strategy's dataset.
+
+    A batch has "encoder_tokens", "decoder_tokens", "targets" and "task_ids".
+
+    Args:
+        model: a `hypertf.T5`.
+        optimizer: a Keras optimizer; built for the model's trainable weights.
+        num_tasks: how many tasks ids tell apart, for the losses per task.
+        strategy: the `tf.distribute` strategy under which the model was made.
+        microbatches: parts in which a replica takes its rows, one after the other.
+        clip_norm: largest norm of all gradients together, None for no limit.
+        z_loss, label_smoothing, normalization: as in `T5Loss`.
+        seed: of dropout and all other randomness.
+        jit_compile: compile with XLA. A TPU always does; on CPU it is slower.
+    """
+
+    def __init__(
+        self,
+        model,
+        optimizer,
+        num_tasks,
+        strategy=None,
+        microbatches=1,
+        clip_norm=None,
+        z_loss=1e-4,
+        label_smoothing=0.0,
+        normalization="target_size",
+        seed=0,
+        jit_compile=False,
+    ):
+        if normalization not in NORMALIZATIONS:
+            raise ValueError(
+                f"normalization={normalization!r}, expected one of "
+                f"{', '.join(NORMALIZATIONS)}"
+            )
+        self.model, self.optimizer, self.num_tasks = model, optimizer, num_tasks
+        self.strategy = strategy or tf.distribute.get_strategy()
+        self.microbatches, self.clip_norm = microbatches, clip_norm
+        self.z_loss, self.label_smoothing = z_loss, label_smoothing
+        self.normalization, self.seed = normalization, seed
+        with self.strategy.scope():
+            optimizer.build(model.trainable_variables)
+        self._variables = [v.value for v in model.trainable_variables]
+        self._random_states = random_states(model)
+        self._update = self._replica_step
+        if jit_compile:
+            self._update = tf.function(
+                self._replica_step, jit_compile=True, autograph=False
+            )
+
+    def run(self, iterator, step, num_steps):
+        """Takes `num_steps` batches; returns what they came to, as numpy values.
+
+        Args:
+            step: the number of the first of them, counted from 0.
+
+        Returns:
+            {"loss", "tokens", "examples"}: sums over the steps, [tasks] each;
+            "bad_step": the first step whose loss was not a number, or -1, and
+            "bad_examples" [tasks], what it was made of.
+        """
+        totals = self._run(
+            iterator, tf.constant(step, tf.int64), tf.constant(num_steps)
+        )
+        return {name: value.numpy() for name, value in totals.items()}
+
+    def one(self, batch, step):
+        """The same for a batch at hand, of this strategy's dataset."""
+        totals = self._one(batch, tf.constant(step, tf.int64))
+        return {name: value.numpy() for name, value in totals.items()}
+
+    def any_process(self, asked):
+        """Whether any of the processes was asked to; all of them get the same answer.
+
+        All of them have to call it.
+        """
+        return bool(self._count(tf.constant(float(asked))).numpy())
+
+    @tf.function(autograph=False)
+    def _count(self, asked):
+        # A tensor of its own for each replica: one that they share is not reduced.
+        per_replica = self.strategy.run(lambda: tf.identity(asked))
+        return self.strategy.reduce("SUM", per_replica, axis=None)
+
+    @tf.function
+    def _run(self, iterator, step, num_steps):
+        totals = self._no_totals()
+        for i in tf.range(num_steps):
+            at = step + tf.cast(i, tf.int64)
+            totals = self._add(totals, self._global_step(iterator.get_next(), at), at)
+        return totals
+
+    @tf.function(autograph=False)
+    def _one(self, batch, step):
+        return self._add(self._no_totals(), self._global_step(batch, step), step)
+
+    def _no_totals(self):
+        none = tf.zeros([self.num_tasks])
+        sums = dict.fromkeys(("loss", "tokens", "examples", "bad_examples"), none)
+        return {**sums, "bad_step": tf.constant(-1, tf.int64)}
+
+    def _add(self, totals, metrics, step):
+        finite = tf.math.is_finite(tf.reduce_sum(metrics["loss"]))
+        first_bad = ~finite & (totals["bad_step"] < 0)
+        sums = {name: totals[name] + value for name, value in metrics.items()}
+        return {
+            **sums,
+            "bad_step": tf.where(first_bad, step, totals["bad_step"]),
+            "bad_examples": tf.where(
+                first_bad, metrics["examples"], totals["bad_examples"]
+            ),
+        }
+
+    def _global_step(self, batch, step):
+        per_replica = self.strategy.run(self._update, args=(batch, step))
+        return {
+            name: self.strategy.reduce("SUM", value, axis=None)
+            for name, value in per_replica.items()
+        }
+
+    def _replica_step(self, batch, step):
+        replica = tf.distribute.get_replica_context()
+        seeds = self._seeds(step, replica.replica_id_in_sync_group)
+        size = self._batch_size(batch["targets"], replica)
+        gradients, metrics = self._gradients(batch, seeds, size)
+        if self.clip_norm is not None:
+            gradients = self._clipped(gradients, replica)
+        self.optimizer.apply(gradients, self.model.trainable_variables)
+        return metrics
+
+    def _seeds(self, step, replica):
+        """A state for each of the model's random generators."""
+        seed = tf.random.experimental.stateless_fold_in(
+            tf.constant([self.seed, 0], tf.int64), step
+        )
+        seed = tf.random.experimental.stateless_fold_in(seed, replica)
+        fold = tf.random.experimental.stateless_fold_in
+        return [fold(seed, i) for i in range(len(self._random_states))]
+
+    def _batch_size(self, targets, replica):
+        """What the loss of the global batch is divided by."""
+        if self.normalization == "target_size":
+            size = targets.shape[0] * targets.shape[1]
+            return tf.constant(size * self.strategy.num_replicas_in_sync, tf.float32)
+        tokens = tf.reduce_sum(tf.cast(targets > 0, tf.float32))
+        return tf.maximum(replica.all_reduce("SUM", tokens), 1.0)
+
+    def _gradients(self, batch, seeds, size):
+        """Gradients of this replica's part of the loss, and sums per task."""
+        if self.microbatches == 1:
+            return self._gradients_of(batch, seeds, size)
+        parts = {
+            name: tf.reshape(x, [self.microbatches, -1, *x.shape[1:]])
+            for name, x in batch.items()
+        }
+
+        def part(i, gradients, metrics):
+            rows = {name: x[i] for name, x in parts.items()}
+            own = [tf.random.experimental.stateless_fold_in(seed, i) for seed in seeds]
+            more = self._gradients_of(rows, own, size)
+            add = tf.nest.map_structure(tf.add, (gradients, metrics), more)
+            return i + 1, *add
+
+        none = [tf.zeros_like(v) for v in self._variables]
+        sums = {n: tf.zeros([self.num_tasks]) for n in ("loss", "tokens", "examples")}
+        _, gradients, metrics = tf.while_loop(
+            lambda i, *_: i < self.microbatches,
+            part,
+            (tf.constant(0), none, sums),
+            parallel_iterations=1,
+        )
+        return gradients, metrics
+
+    def _gradients_of(self, batch, seeds, size):
+        states = [
+            (state, tf.cast(seed, state.dtype))
+            for state, seed in zip(self._random_states, seeds, strict=True)
+        ]
+        inputs = {name: batch[name] for name in INPUTS if name in batch}
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self._variables)
+            # Within the scope generators go on from `states`, no variable changes.
+            with keras.StatelessScope(state_mapping=states):
+                logits = self.model(inputs, training=True)
+            losses = token_losses(
+                logits, batch["targets"], self.z_loss, self.label_smoothing
+            )
+            loss = tf.reduce_sum(losses) / size
+        gradients = tape.gradient(
+            loss, self._variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        gradients = [tf.convert_to_tensor(g) for g in gradients]
+        return gradients, self._metrics(losses, batch)
+
+    def _metrics(self, losses, batch):
+        """Sums over each task's examples; rows without a target do not count."""
+        real = tf.cast(batch["targets"] > 0, tf.float32)
+        tokens = tf.reduce_sum(real, axis=1)
+        sums = {
+            "loss": tf.reduce_sum(losses, axis=1),
+            "tokens": tokens,
+            "examples": tf.cast(tokens > 0, tf.float32),
+        }
+        task_ids = batch.get("task_ids", tf.zeros_like(batch["targets"][:, 0]))
+        return {
+            name: tf.math.unsorted_segment_sum(value, task_ids, self.num_tasks)
+            for name, value in sums.items()
+        }
+
+    def _clipped(self, gradients, replica):
+        """The norm is that of the sum over replicas.
+
+        Keras sums over replicas when it updates: each hands in its share of what
+        was summed here.
+        """
+        replicas = self.strategy.num_replicas_in_sync
+        if replicas > 1:
+            gradients = replica.all_reduce("SUM", gradients)
+        gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm)
+        return [g / replicas for g in gradients] if replicas > 1 else gradients
+
+
+def random_states(model):
+    """The states of the random generators of a model and its conditioner."""
+    return [v for v in model.non_trainable_variables if v.name.startswith(_STATE)]
+
+
+_STATE = "seed_generator_state"

@@ -1,0 +1,283 @@
+"""`experiments.train` killed, asked to end, started again, and asked for nonsense."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from experiments import run, settings
+from experiments.configs import get_config
+from hypertf.training import RunFolder, checkpoint_steps, read_log
+from tests.conftest import ROOT
+from tfds_tasks import get_mixture
+
+TASKS = "nano/acceptability,nano/paraphrase"
+STEPS = 30
+CONFIG = get_config("nano_hyperprompt_global").replace(
+    mixture=TASKS,
+    dropout=0.1,
+    steps=STEPS,
+    batch_size=8,
+    schedule="constant",
+    decay_start=0,
+    final_learning_rate=0.0,
+    steps_per_loop=1,
+    checkpoint_every=5,
+    keep=0,
+)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("tfds"))
+    get_mixture(TASKS).probabilities("train", path)  # embedded: written on first use
+    return path
+
+
+@pytest.fixture(scope="module")
+def never_stopped(data_dir, tmp_path_factory):
+    """The folder of a run in this process, which looks at other steps than the rest."""
+    path = str(tmp_path_factory.mktemp("run"))
+    config = CONFIG.replace(steps_per_loop=7, checkpoint_every=15)
+    assert run.train(config, path, data_dir) == STEPS
+    return path
+
+
+def command(model_dir, data_dir, config=CONFIG, *more):
+    """The program with a flag for every field that differs from nano's."""
+    named = get_config("nano")
+    given = [
+        f"--{field.name}={getattr(config, field.name)}"
+        for field in dataclasses.fields(config)
+        if getattr(config, field.name) != getattr(named, field.name)
+    ]
+    given += [f"--model_dir={model_dir}", f"--data_dir={data_dir}"]
+    program = [sys.executable, "-m", "experiments.train", "--config=nano"]
+    return [*program, *given, *more]
+
+
+def finish(*args):
+    """The program, run to its end."""
+    return subprocess.run(command(*args), cwd=ROOT, capture_output=True, text=True)
+
+
+def start(*args):
+    """A process, once it has taken its first step."""
+    model_dir = args[0]
+    process = subprocess.Popen(
+        command(*args),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    wait_until(lambda: read_log(model_dir), process)
+    return process
+
+
+def wait_until(done, process):
+    until = time.monotonic() + 200
+    while not done():
+        if process.poll() is not None or time.monotonic() > until:
+            process.kill()
+            pytest.fail(f"ended too early:\n{process.communicate()[0]}")
+        time.sleep(0.01)
+
+
+def tensors(model_dir, step):
+    reader = tf.train.load_checkpoint(RunFolder(model_dir, writes=False).prefix(step))
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def assert_same(model_dir, other, step=STEPS):
+    got, expected = tensors(model_dir, step), tensors(other, step)
+    assert got.keys() == expected.keys()
+    assert any("_slot_" in name for name in got)
+    assert any(name.startswith("conditioner/") for name in got)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(got[name], value, err_msg=name)
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_as_one_never_killed(never_stopped, data_dir, tmp_path):
+    process = start(tmp_path, data_dir)
+    wait_until(lambda: checkpoint_steps(tmp_path), process)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    reached = checkpoint_steps(tmp_path)[-1]
+    assert 0 < reached < STEPS
+    assert settings.read(tmp_path) == CONFIG
+    result = finish(tmp_path, data_dir)
+    assert result.returncode == 0, result.stderr
+    assert f"going on from {tmp_path}/model.ckpt-{reached}" in result.stdout
+    assert f"step {STEPS} of {STEPS}" in result.stdout
+    assert_same(tmp_path, never_stopped)
+    assert [r["step"] for r in read_log(tmp_path)] == list(range(1, STEPS + 1))
+
+
+@pytest.mark.slow
+def test_a_run_asked_to_end_saves_and_goes_on(never_stopped, data_dir, tmp_path):
+    config = CONFIG.replace(checkpoint_every=1000)
+    process = start(tmp_path, data_dir, config)
+    process.terminate()
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    (reached,) = checkpoint_steps(tmp_path)
+    assert 0 < reached < STEPS
+    assert reached == read_log(tmp_path)[-1]["step"]  # nothing done was lost
+    assert f"step {reached} of {STEPS}" in output
+    assert run.train(config, tmp_path, data_dir) == STEPS
+    assert_same(tmp_path, never_stopped)
+
+
+def copy_of(folder, tmp_path):
+    return str(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def contents(folder):
+    return {
+        name: os.stat(os.path.join(folder, name)).st_mtime_ns
+        for name in os.listdir(folder)
+        if name != ".lock"
+    }
+
+
+@pytest.mark.slow
+def test_another_configuration_in_an_old_folder(never_stopped, data_dir):
+    before = contents(never_stopped)
+    other = CONFIG.replace(learning_rate=0.25, conditioner="none")
+    result = finish(never_stopped, data_dir, other)
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    assert "learning_rate: 0.015 then, 0.25 now" in result.stderr
+    assert "conditioner: 'hyperprompt-global' then, 'none' now" in result.stderr
+    assert "steps_per_loop" not in result.stderr  # which is free to change
+    assert contents(never_stopped) == before
+
+
+def test_what_may_change_in_an_old_folder(never_stopped, data_dir, tmp_path, capsys):
+    folder = copy_of(never_stopped, tmp_path)
+    config = CONFIG.replace(steps=STEPS + 3, keep=2, checkpoint_every=2)
+    assert run.train(config, folder, data_dir) == STEPS + 3
+    assert f"going on from {folder}/model.ckpt-{STEPS}" in capsys.readouterr().out
+    assert checkpoint_steps(folder) == [STEPS + 2, STEPS + 3]
+    assert settings.read(folder) == config
+
+
+def test_steps_are_not_free_where_the_rate_depends_on_them(tmp_path):
+    linear = CONFIG.replace(schedule="linear")
+    settings.claim(tmp_path, linear)
+    with pytest.raises(ValueError, match=f"steps: {STEPS} then, {STEPS + 1} now"):
+        settings.claim(tmp_path, linear.replace(steps=STEPS + 1))
+
+
+def test_a_finished_run_is_left_alone(never_stopped, data_dir, tmp_path):
+    folder = copy_of(never_stopped, tmp_path)
+    before = tensors(folder, STEPS)
+    assert run.train(CONFIG, folder, data_dir) == STEPS
+    assert tensors(folder, STEPS).keys() == before.keys()
+    assert checkpoint_steps(folder) == [15, STEPS]
+
+
+@pytest.mark.slow
+def test_a_folder_in_use_is_refused(data_dir, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.lock()
+    result = finish(tmp_path, data_dir)
+    folder.unlock()
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    expected = f"{tmp_path} is in use by process {os.getpid()}"
+    assert expected in result.stderr
+    assert os.listdir(tmp_path) == [".lock"]
+
+
+def parsed(*arguments):
+    """The config that `experiments.train` makes of flags."""
+    values = flags.FlagValues()
+    settings.define_flags(values)
+    values(["train", *arguments])
+    return settings.from_flags(values)
+
+
+def test_flags_become_the_config(data_dir, tmp_path):
+    arguments = [
+        argument
+        for argument in command(tmp_path, data_dir)[3:]
+        if not argument.startswith(("--model_dir", "--data_dir"))
+    ]
+    assert parsed(*arguments) == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("bottleneck=4", {"bottleneck": 4}),
+        ("a=1,b=word,c=(1, 2)", {"a": 1, "b": "word", "c": (1, 2)}),
+        ("a=[1,2],b={'x': 1},c=None", {"a": [1, 2], "b": {"x": 1}, "c": None}),
+        ("", {}),
+    ],
+)
+def test_options_of_a_conditioner(text, options):
+    assert settings.parse_options(text) == options
+    given = f"--conditioner_options={text}"
+    config = parsed("--conditioner=hyperprompt-global", given)
+    assert config.conditioner_options == options
+
+
+def test_options_of_a_named_config():
+    named = get_config("hyperprompt_base_global").conditioner_options
+    config = parsed("--config=hyperprompt_base_global", "--conditioner_options=a=1")
+    assert config.conditioner_options == {**named, "a": 1}
+    config = parsed("--config=hyperprompt_base_global", "--conditioner=hypergrid")
+    assert config.conditioner_options == {}  # another method's are not its own
+
+
+BAD = [
+    (["--config=nanno"], "config 'nanno' is unknown; did you mean nano"),
+    (["--conditioner=hyperpromt-global"], "unknown conditioner 'hyperpromt-global'"),
+    (
+        ["--conditioner=hyperformer++", "--conditioner_options=botleneck=4"],
+        "unknown option 'botleneck'; did you mean 'bottleneck'",
+    ),
+    (["--conditioner_options=bottleneck"], "'bottleneck', expected name=value"),
+    (
+        ["--conditioner=hypergrid", "--conditioner_options=d_r=7"],
+        "d_r=7",
+    ),
+    (["--batch_size=8", "--microbatches=3"], "microbatches=3, expected a divisor of"),
+    (["--steps=0"], "steps=0, expected an integer >= 1"),
+    (["--mixture=glue/rte"], "python -m tfds_tasks.prepare --source=glue/rte"),
+    (["--mixture=nano/acceptabilty"], "nano/acceptability"),
+    (["--init=/nowhere/model"], "no checkpoint at /nowhere/model"),
+    (["--model=t5-nanno"], "t5-nano"),
+    (["--vocabulary=/nowhere"], "/nowhere"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD, ids=[" ".join(a) for a, _ in BAD])
+def test_bad_flags_are_named_and_leave_no_trace(arguments, words, data_dir, tmp_path):
+    """`main` prints errors of these kinds in a line, without a traceback."""
+    model_dir = tmp_path / "run"
+    small = ["--config=nano", f"--mixture={TASKS}"]
+    with pytest.raises((ValueError, OSError, RuntimeError)) as error:
+        run.train(parsed(*small, *arguments), str(model_dir), data_dir)
+    assert words in str(error.value)
+    assert not model_dir.exists()
+
+
+def test_no_folder():
+    program = [sys.executable, "-m", "experiments.train", "--config=nano"]
+    result = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode != 0
+    assert "--model_dir is not set" in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
