@@ -96,14 +96,20 @@ class Scorer:
 
     def answer(self, inputs, tasks):
         """{task: what is written for each of the input texts}."""
-        ids = tokens(list(inputs), self.vocabulary, self.config.inputs_length)
-        answers = {}
-        for task in tasks:
-            task_ids = np.full(len(inputs), self.mixture.task_id(task), "int32")
-            batch = {"encoder_tokens": ids, "task_ids": task_ids}
-            written = self.model.generate(batch, self.config.targets_length)
-            answers[task] = self.vocabulary.texts(written)
-        return answers
+        texts = [text for _ in tasks for text in inputs]
+        task_ids = np.repeat([self.mixture.task_id(t) for t in tasks], len(inputs))
+        texts += [""] * (-len(texts) % self.batch_size)  # a shape that is compiled
+        task_ids = np.resize(task_ids.astype("int32"), len(texts))
+        ids = tokens(texts, self.vocabulary, self.config.inputs_length)
+        written = []
+        for start in range(0, len(texts), self.batch_size):
+            rows = slice(start, start + self.batch_size)
+            batch = {"encoder_tokens": ids[rows], "task_ids": task_ids[rows]}
+            written += self.vocabulary.texts(self._predictor.write(batch)[0])
+        return {
+            task: written[i * len(inputs) : (i + 1) * len(inputs)]
+            for i, task in enumerate(tasks)
+        }
 
     def _is_ranked(self, task):
         return self.config.decoding == "rank" and task.labels is not None

@@ -12,12 +12,12 @@ PLAIN = Config(
     temperature=2.0,  # SST-2 has 270 times as many rows as CB
     inputs_length=128,
     targets_length=16,
-    steps=400,
+    steps=300,
     batch_size=16,
     learning_rate=1e-3,
     loss_normalization="tokens",
     steps_per_loop=20,
-    checkpoint_every=200,
+    checkpoint_every=300,
 )
 
 CONFIGS = {

@@ -31,8 +31,13 @@ class Attention(Layer):
         self.config = config
         self.prefix = prefix
         self.has_relative_bias = relative_bias
+        # Of weights, one draw per key for all queries: the same as of whole values,
+        # which are smaller.
         self.dropout = Dropout(
-            config.dropout_rate, seed_generator, dtype=self.dtype_policy
+            config.dropout_rate,
+            seed_generator,
+            shared_axis=-1,
+            dtype=self.dtype_policy,
         )
 
     def build(self, input_shape=None):
@@ -112,5 +117,4 @@ class Attention(Layer):
         )
         weights = tf.nn.softmax(logits + bias)
         weights = ops.cast(weights, values.dtype)
-        weights = self.dropout(weights, training=training)
-        return ops.matmul(weights, values)
+        return ops.matmul(weights, self.dropout(values, training=training))

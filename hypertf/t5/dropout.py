@@ -7,23 +7,23 @@ from hypertf.t5.layer import Layer
 
 
 class Dropout(Layer):
-    """One draw serves the whole axis before the last.
+    """One draw serves a whole axis: by default the length of [batch, length, d_model].
 
-    That is the length of [batch, length, d_model] and the queries of attention
-    weights [batch, heads, query, key]. `seed_generator` is the model's own, so that
-    one state holds all its randomness.
+    `seed_generator` is the model's own, so that one state holds all its randomness.
     """
 
-    def __init__(self, rate, seed_generator, **kwargs):
+    def __init__(self, rate, seed_generator, shared_axis=-2, **kwargs):
         super().__init__(**kwargs)
         self.rate = rate
+        self.shared_axis = shared_axis
         self.seed_generator = seed_generator
         self.built = True
 
     def call(self, x, training=False):
         if not training or not self.rate:
             return x
-        *outer, _, last = ops.shape(x)
+        shape = list(ops.shape(x))
+        shape[self.shared_axis] = 1
         return keras.random.dropout(
-            x, self.rate, (*outer, 1, last), seed=self.seed_generator
+            x, self.rate, tuple(shape), seed=self.seed_generator
         )

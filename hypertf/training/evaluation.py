@@ -33,12 +33,12 @@ class Predictor:
             make_dataset: function of `host` and `num_hosts` to tf.data.
             total: number of batches, for the progress bar.
         """
+        return self._over(self.write, make_dataset, total, title)
 
-        def write(batch):
-            inputs = {name: batch[name] for name in INPUTS if name in batch}
-            return self.model.generate(inputs, seed=0, **self._options)
-
-        return self._over(write, make_dataset, total, title)
+    def write(self, batch):
+        """The same for a batch at hand, on one device."""
+        inputs = {name: batch[name] for name in INPUTS if name in batch}
+        return self.model.generate(inputs, seed=0, **self._options)
 
     def rank(self, make_dataset, choices, total=None, title="ranking"):
         """Log-likelihoods [rows, choices] of target texts, the same for all rows.

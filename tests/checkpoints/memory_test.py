@@ -81,8 +81,9 @@ def extra_memory(action, path, environment, **options):
     return extra / model
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("format", ["huggingface", "mesh"])
+@pytest.mark.parametrize(
+    ("format", "dtype"), [("huggingface", "bfloat16"), ("mesh", "float32")]
+)
 def test_save_then_load(tmp_path, format, dtype):
     path = tmp_path / "model.ckpt-0"  # a folder's name as well
     options = {"format": format, "dtype": dtype}

@@ -1,21 +1,24 @@
 """The quickstart for a few steps: everything it promises is printed and drawn."""
 
+import os
 import subprocess
 import sys
 
-from experiments import quickstart
 from tests.conftest import ROOT
 
 
 def test_the_program_runs(tmp_path):
     command = [sys.executable, "-m", "experiments.quickstart"]
     command += ["--steps=4", f"--output={tmp_path}"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    result = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stderr
-    for name in quickstart.RUNS:
+    for name in ("plain", "hyperprompt-global"):
         assert f"== {name}: 4 steps" in result.stdout
         assert (tmp_path / name / "model.ckpt-4.index").exists()
-    for task in quickstart.FAMILY:
+    for task in ("nano/acceptability", "nano/sentiment", "nano/coreference"):
         assert result.stdout.count(task) >= 3  # its answers, and its scores
     assert "average" in result.stdout
     for file in ("report.md", "loss.png", "task_loss.png", "scores.png"):

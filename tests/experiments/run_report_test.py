@@ -29,7 +29,8 @@ METHOD = {300: {A: {"accuracy": 90.5}, B: {"f1": 81.0, "accuracy": 84.0}}}
 def write_run(folder, config="nano", scores=None, loss=2.0, records=12, **changes):
     """A model_dir as train and evaluate leave it."""
     (folder / "eval").mkdir(parents=True)
-    (folder / "config.json").write_text(get_config(config).replace(**changes).to_json())
+    config = get_config(config).replace(**{"steps": 1234, **changes})
+    (folder / "config.json").write_text(config.to_json())
     with open(folder / "train.jsonl", "w") as file:
         for i in range(records):
             record = {
@@ -92,7 +93,7 @@ def test_the_table_of_runs(two_runs):
         ("conditioner", "none", "hyperprompt-global"),
         ("options", "default", "encoder_length=4"),
         ("mixture", "nano (11 tasks)", "nano (11 tasks)"),
-        ("steps", "300 of 1,000", "300 of 1,000"),
+        ("steps", "300 of 1,234", "300 of 1,234"),
         ("batch size", "64", "64"),
         ("learning rate", "0.015, linear (adafactor)", "0.015, linear (adafactor)"),
         ("seed", "0", "0"),

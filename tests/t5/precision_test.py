@@ -114,7 +114,7 @@ def test_loss_is_float32():
 def test_dropout_mask_is_shared_along_the_length(shape):
     layer = Dropout(0.3, keras.random.SeedGenerator(1))
     y = layer(np.ones(shape, "float32"), training=True).numpy()
-    assert (y == y[..., :1, :]).all()  # length, or the queries of attention
+    assert (y == y[..., :1, :]).all()
     kept = y[..., 0, :] != 0
     np.testing.assert_allclose(y[..., 0, :][kept], 1 / 0.7, rtol=1e-6)
     assert 0.55 < kept.mean() < 0.85
@@ -137,9 +137,29 @@ def test_dropout_sits_where_mesh_has_it(monkeypatch):
     model = tiny_model(num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.1)
     model(batch(), training=True)
     stream, hidden = (2, 1, 16), (2, 1, 24)
-    encoder = [stream, (2, 2, 1, 9), stream, hidden, stream, stream]
-    decoder = [stream, (2, 2, 1, 5), stream, (2, 2, 1, 9), stream, hidden]
+    encoder = [stream, (2, 2, 9, 1), stream, hidden, stream, stream]
+    decoder = [stream, (2, 2, 5, 1), stream, (2, 2, 9, 1), stream, hidden]
     assert seen == [*encoder, *decoder, stream, stream]
+
+
+def test_attention_weights_are_dropped_key_by_key():
+    """Mesh TensorFlow drops weights [batch, heads, query, key], alike for queries."""
+    model = tiny_model(dropout_rate=0.4)
+    layer, state = (
+        model.encoder.blocks[0].self_attention.layer,
+        model.seed_generator.state,
+    )
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(2, 2, 7, 6)).astype("float32") for _ in range(3))
+    bias = rng.normal(size=(2, 2, 7, 7)).astype("float32")
+    before = state.numpy()
+    got = layer.attend(q, k, v, bias, training=True)
+    state.assign(before)
+    kept = layer.dropout(np.ones((2, 2, 7, 1), "float32"), training=True).numpy()
+    weights = tf.nn.softmax(q @ k.transpose(0, 1, 3, 2) + bias).numpy()
+    dropped = weights * kept[..., 0][:, :, None]
+    assert 0 < (dropped == 0).mean() < 1
+    np.testing.assert_allclose(got, dropped @ v, rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_rate_zero_draws_nothing():
