@@ -59,7 +59,8 @@ class TrainStep:
             optimizer.build(model.trainable_variables)
         self._variables = [v.value for v in model.trainable_variables]
         self._random_states = random_states(model)
-        self._update = self._replica_step
+        # Plain Python all through: converting it would only make tracing slow.
+        self._update = tf.autograph.experimental.do_not_convert(self._replica_step)
         if jit_compile:
             self._update = tf.function(
                 self._replica_step, jit_compile=True, autograph=False
