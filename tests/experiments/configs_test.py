@@ -4,29 +4,13 @@ import types
 
 import pytest
 
-from experiments import configs
+from experiments import build, configs
 from experiments.configs import papers
 from hypertf import T5Config, conditioning
-from tfds_tasks.mixtures import get_mixture
 from tfds_tasks.scores.averages import average
 
 NAMES = configs.config_names()
 OF_PAPERS = [name for name in NAMES if configs.get_config(name).paper]
-
-
-def mixture_of(config):
-    return get_mixture(
-        config.mixture,
-        rates=config.rates,
-        scale=config.rate_scale,
-        cap=config.rate_cap,
-        temperature=config.temperature,
-        labels=config.labels,
-        prefix=config.prefix,
-        splits=config.splits,
-        rows=config.train_rows,
-        seed=config.data_seed,
-    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,7 +19,7 @@ def test_model_mixture_and_options_are_known(name):
     conditioner = conditioning.create(
         config.conditioner,
         T5Config.from_name(config.model),
-        mixture_of(config).num_tasks,
+        build.make_mixture(config).num_tasks,
         **config.conditioner_options,
     )
     assert (conditioner is None) == (config.conditioner == "none")
@@ -61,7 +45,7 @@ def test_every_method_has_a_config():
 @pytest.mark.parametrize("name", OF_PAPERS)
 def test_scored_tasks_are_of_the_mixture(name):
     config = configs.get_config(name)
-    tasks = {task.name for task in mixture_of(config).tasks}
+    tasks = {task.name for task in build.make_mixture(config).tasks}
     # WNLI is in the leaderboard of GLUE, and not trained.
     assert set(papers.get_row(config.paper).scores) - {"glue/wnli"} <= tasks
 
