@@ -6,10 +6,25 @@ JOBS ?= 2
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: quickstart test lint bench
+# Pretrained weights and prepared data for `real`.
+SHARED ?= $(or $(HYPERTF_SHARED),../shared)
+REAL = $(VENV)/bin/python -m experiments
+
+.PHONY: quickstart real test lint bench
 
 quickstart: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.quickstart
+
+# T5 1.1-small on real tasks, plain and with HyperPrompt: an hour on 2 cores.
+real: $(VENV)/.installed
+	$(VENV)/bin/python $(SHARED)/tools/unpack_weights.py out/t5.1.1-small
+	for config in real_small real_small_hyperprompt_global; do \
+	  $(REAL).train --config=$$config --model_dir=out/$$config --profile \
+	    --init=out/t5.1.1-small --data_dir=$(SHARED)/data/tfds && \
+	  $(REAL).evaluate --model_dir=out/$$config --data_dir=$(SHARED)/data/tfds || exit 1; \
+	done
+	$(REAL).report --model_dir=out/real_small,out/real_small_hyperprompt_global \
+	  --output=out/real
 
 # A file stays in one process, so what its tests share is made once.
 test: $(VENV)/.installed

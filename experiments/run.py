@@ -35,6 +35,11 @@ def train(config, model_dir, data_dir=None, strategy="auto", tpu=None, profile=F
             optimizer = build.make_optimizer(config)
         step = build.make_train_step(config, model, optimizer, mixture, strategy)
         start = begin(model, optimizer, folder, config)
+        if not step.all_processes_have(start):
+            raise ValueError(
+                f"model_dir={model_dir}: this process begins at step {start}, another "
+                "one elsewhere; expected a folder that all processes share"
+            )
         loop = Loop(
             step,
             build.make_dataset(config, mixture, vocabulary, data_dir),

@@ -65,6 +65,11 @@ class Run:
         """Of a number in the log: its first record has the time of compiling."""
         return statistics.median(record[key] for record in self.log)
 
+    def minutes(self):
+        """Of training, without the time of saving checkpoints."""
+        steps = np.diff([0, *(record["step"] for record in self.log)])
+        return steps @ [record["seconds_per_step"] for record in self.log] / 60
+
 
 def read_run(folder, split, name):
     """Reads a run; says which program makes what is missing."""
@@ -148,6 +153,7 @@ def _facts(run):
     options = ", ".join(f"{k}={v}" for k, v in config.conditioner_options.items())
     rate = f"{config.learning_rate:g}, {config.schedule}"
     mixture = build.make_mixture(config)
+    waited = run.log[-1].get("share_waited")  # known of a profiled run
     return {
         "model": config.model,
         "initial weights": config.init or "random",
@@ -163,6 +169,8 @@ def _facts(run):
         "times the plain T5": f"{counted.times:.4f}x",
         "seconds per step (median)": f"{run.median('seconds_per_step'):.4g}",
         "examples a second (median)": f"{run.median('examples_per_second'):,.4g}",
+        "minutes of training": f"{run.minutes():.1f}",
+        "waiting for data": f"{waited:.1%} of the time" if waited is not None else "",
         "last loss": f"{run.log[-1]['loss']:.4f}",
     }
 

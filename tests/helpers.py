@@ -42,6 +42,20 @@ def rows(lengths, width, vocab_size=60, seed=0):
     return tokens
 
 
+def log_likelihood(model, batch, ids):
+    """Of what was written up to its end token, by one pass over the whole of it.
+
+    Unlike `model.score`, counts padding that a random model wrote as text.
+    """
+    ids = np.asarray(ids)
+    logits = model({**batch, "decoder_tokens": np.pad(ids, ((0, 0), (1, 0)))[:, :-1]})
+    chosen = np.take_along_axis(
+        keras.ops.log_softmax(logits).numpy(), ids[:, :, None], axis=-1
+    )[:, :, 0]
+    ended = np.cumsum(ids == 1, axis=1) - (ids == 1)
+    return np.where(ended, 0, chosen).sum(axis=1)
+
+
 def relative_error(got, expected):
     """Largest difference, relative to the scale of what is expected."""
     got, expected = np.asarray(got, "float64"), np.asarray(expected, "float64")

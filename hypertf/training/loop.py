@@ -161,6 +161,8 @@ class Loop:
             "task_loss": {n: float(v) for n, v in by_task.items() if seen[n]},
             "task_examples": {n: int(v) for n, v in seen.items()},
         }
+        if self.profile:
+            record["share_waited"] = self.share_waited  # since the run was started
         bar.update(count)
         speed = f"{record['examples_per_second']:.0f}"
         bar.set_postfix({"loss": f"{record['loss']:.3f}", "examples/s": speed})

@@ -92,12 +92,20 @@ class TrainStep:
 
         All of them have to call it.
         """
-        return bool(self._count(tf.constant(float(asked))).numpy())
+        return bool(self._sum(tf.constant(float(asked))).numpy())
+
+    def all_processes_have(self, number):
+        """Whether all processes call this with the same whole number."""
+        if not isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            return True  # there is but one
+        replicas = self.strategy.num_replicas_in_sync
+        total = self._sum(tf.constant(number, tf.float64)).numpy()
+        return not self.any_process(total != number * replicas)
 
     @tf.function(autograph=False)
-    def _count(self, asked):
+    def _sum(self, value):
         # A tensor of its own for each replica: one that they share is not reduced.
-        per_replica = self.strategy.run(lambda: tf.identity(asked))
+        per_replica = self.strategy.run(lambda: tf.identity(value))
         return self.strategy.reduce("SUM", per_replica, axis=None)
 
     @tf.function

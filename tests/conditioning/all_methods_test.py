@@ -8,7 +8,7 @@ import tensorflow as tf
 import hypertf
 from hypertf.conditioning import create, names
 from hypertf.t5 import Unallocated, named_weights
-from tests.helpers import relative_error, rows, tiny_config, tiny_model
+from tests.helpers import log_likelihood, relative_error, rows, tiny_config, tiny_model
 
 TASKS = 3
 LENGTH = 6  # of what is written; the same in all tests, which then share a function
@@ -32,6 +32,7 @@ SAME_FOR_ALL_TASKS = {"parallel-adapters", "hyperdecoder"}
 
 
 def make(name, seed=3, **overrides):
+    keras.utils.set_random_seed(seed)
     config = tiny_config(**overrides)
     conditioner = create(name, config, TASKS, **METHODS[name])
     return tiny_model(seed=seed, conditioner=conditioner, **overrides)
@@ -69,11 +70,17 @@ def test_cached_equals_uncached(model):
     assert (np.argmax(logits, -1) == ids)[ids > 0].all()
 
 
-def test_beams_equal_the_score_of_what_they_wrote(model):
+def test_beam_scores_are_the_log_likelihood_of_what_they_wrote(model):
     ids, scores = model.generate(
         batch(), 5, beam_size=2, length_penalty=0.0, return_scores=True
     )
-    assert relative_error(scores, model.score({**batch(), "targets": ids})) < 1e-4
+    assert relative_error(scores, log_likelihood(model, batch(), ids)) < 1e-4
+
+
+def test_score_is_the_log_likelihood(model):
+    targets = with_targets()["decoder_tokens"]
+    scores = model.score({**batch(), "targets": targets})
+    assert relative_error(scores, log_likelihood(model, batch(), targets)) < 1e-4
 
 
 def test_a_row_does_not_depend_on_the_tasks_of_its_mates(method, model):

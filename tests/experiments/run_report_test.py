@@ -26,7 +26,9 @@ PLAIN = {
 METHOD = {300: {A: {"accuracy": 90.5}, B: {"f1": 81.0, "accuracy": 84.0}}}
 
 
-def write_run(folder, config="nano", scores=None, loss=2.0, records=12, **changes):
+def write_run(
+    folder, config="nano", scores=None, loss=2.0, records=12, measured=None, **changes
+):
     """A model_dir as train and evaluate leave it."""
     (folder / "eval").mkdir(parents=True)
     config = get_config(config).replace(**{"steps": 1234, **changes})
@@ -41,6 +43,7 @@ def write_run(folder, config="nano", scores=None, loss=2.0, records=12, **change
                 "learning_rate": 0.01,
                 "task_loss": {t: loss / (i + k + 1) for k, t in enumerate(TASKS)},
                 "task_examples": dict.fromkeys(TASKS, 100),
+                **(measured or {}),
             }
             file.write(json.dumps(record) + "\n")
     if scores:
@@ -69,6 +72,7 @@ def two_runs(tmp_path_factory):
                 "nano_hyperprompt_global",
                 METHOD,
                 loss=1.0,
+                measured={"share_waited": 0.0123},
                 paper="invented",
                 conditioner_options={"encoder_length": 4},
             ),
@@ -99,6 +103,8 @@ def test_the_table_of_runs(two_runs):
         ("seed", "0", "0"),
         ("seconds per step (median)", "0.1", "0.1"),
         ("examples a second (median)", "640", "640"),
+        ("minutes of training", "4.6", "4.6"),  # 25 steps of 10 s, 275 of 0.1 s
+        ("waiting for data", "", "1.2% of the time"),
         ("last loss", "0.1667", "0.0833"),  # 2 / 12, 1 / 12
     ):
         assert lines_of(text, fact) == [[fact, plain, method]]

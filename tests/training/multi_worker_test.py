@@ -34,10 +34,19 @@ CONFIG = get_config("nano_hyperprompt_global").replace(
     steps_per_loop=2,
     checkpoint_every=2,
 )
+# Is taken away, as a machine is, at a step of its choice; 0 is never.
 WORKER = """
-import sys
+import os, signal, sys
 from experiments import run
 from experiments.configs import Config
+from hypertf.training import RunFolder
+
+def look(folder, record, log=RunFolder.append_log):
+    log(folder, record)
+    if record["step"] == int(sys.argv[4]):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+RunFolder.append_log = look
 with open(sys.argv[1]) as file:
     config = Config.from_json(file.read())
 print("reached", run.train(config, sys.argv[2], sys.argv[3], "multi_worker"))
@@ -54,16 +63,20 @@ def free_ports(number):
     return ports
 
 
-def start_workers(config_file, model_dirs, data_dir):
-    """A process for each folder; they are told of each other by TF_CONFIG."""
+def run_workers(config_file, model_dirs, data_dir, ends=(0, 0)):
+    """A process for each folder, told of each other by TF_CONFIG.
+
+    Returns the exit code and the output of each.
+    """
     addresses = [f"127.0.0.1:{port}" for port in free_ports(len(model_dirs))]
     processes = []
-    for index, folder in enumerate(model_dirs):
+    for index, (folder, end) in enumerate(zip(model_dirs, ends, strict=True)):
         task = {"type": "worker", "index": index}
         config = {"cluster": {"worker": addresses}, "task": task}
+        arguments = [config_file, folder, data_dir, str(end)]
         processes.append(
             subprocess.Popen(
-                [sys.executable, "-c", WORKER, config_file, folder, data_dir],
+                [sys.executable, "-c", WORKER, *arguments],
                 cwd=ROOT,
                 env={**os.environ, "TF_CONFIG": json.dumps(config)},
                 stdout=subprocess.PIPE,
@@ -71,35 +84,60 @@ def start_workers(config_file, model_dirs, data_dir):
                 text=True,
             )
         )
-    return processes
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    """Of one process, and of the two workers, which do not share theirs."""
-    root = tmp_path_factory.mktemp("multi")
-    data_dir = str(root / "tfds")
-    get_mixture(TASKS).probabilities("train", data_dir)  # written on first use
-    (root / "config.json").write_text(CONFIG.to_json())
-    workers = [str(root / "chief"), str(root / "other")]
-    processes = start_workers(str(root / "config.json"), workers, data_dir)
     try:
         outputs = [process.communicate(timeout=300)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()
-    for process, output in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, output[-5000:]
-        assert "reached 4" in output
-    run.train(CONFIG, str(root / "one"), data_dir)
-    return str(root / "one"), *workers
+    return [(p.returncode, out) for p, out in zip(processes, outputs, strict=True)]
 
 
-def test_the_weights_are_those_of_one_process(folders):
-    one, chief, _ = folders
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """The folders of one process and of two workers, and what the workers said.
+
+    The worker that is not the chief is asked to end at step 2; then one is started
+    with a folder of its own; then both go on to the last step.
+    """
+    root = tmp_path_factory.mktemp("multi")
+    one, two, alone = (str(root / name) for name in ("one", "two", "alone"))
+    data_dir = str(root / "tfds")
+    get_mixture(TASKS).probabilities("train", data_dir)  # written on first use
+    (root / "config.json").write_text(CONFIG.to_json())
+    config = str(root / "config.json")
+    said = {
+        "taken away": run_workers(config, [two, two], data_dir, ends=(0, 2)),
+        "folders apart": run_workers(config, [two, alone], data_dir),
+        "to the end": run_workers(config, [two, two], data_dir),
+    }
+    run.train(CONFIG, one, data_dir)
+    return one, two, said
+
+
+def test_a_worker_that_is_asked_to_end_ends_all_cleanly(ran):
+    for code, output in ran[2]["taken away"]:
+        assert code == 0, output[-5000:]
+        assert "reached 2" in output
+
+
+def test_workers_that_do_not_share_a_folder_do_not_begin(ran):
+    for step, (code, output) in zip((2, 0), ran[2]["folders apart"], strict=True):
+        assert code != 0
+        message = f"this process begins at step {step}, another one elsewhere"
+        assert message in output, output[-5000:]
+
+
+def test_started_again_they_go_on_to_the_end(ran):
+    for code, output in ran[2]["to the end"]:
+        assert code == 0, output[-5000:]
+        assert "going on from" in output and "reached 4" in output
+
+
+def test_the_weights_are_those_of_one_process(ran):
+    one, two, _ = ran
     readers = [
         tf.train.load_checkpoint(RunFolder(path, writes=False).prefix(4))
-        for path in (one, chief)
+        for path in (one, two)
     ]
     names = [reader.get_variable_to_shape_map() for reader in readers]
     assert names[0] == names[1] and any("_slot_" in name for name in names[0])
@@ -108,17 +146,17 @@ def test_the_weights_are_those_of_one_process(folders):
         assert relative_error(got, expected) < 1e-3, name
 
 
-def test_so_are_the_losses(folders):
-    one, chief, _ = folders
-    expected, got = read_log(one), read_log(chief)
+def test_so_are_the_losses(ran):
+    one, two, _ = ran
+    expected, got = read_log(one), read_log(two)
     assert [record["step"] for record in got] == [2, 4]
     for mine, other in zip(got, expected, strict=True):
         assert mine["task_examples"] == other["task_examples"]
         np.testing.assert_allclose(mine["loss"], other["loss"], rtol=1e-4)
 
 
-def test_only_the_chief_writes(folders):
-    _, chief, other = folders
-    assert checkpoint_steps(chief) == [2, 4]
-    assert settings.read(chief) == CONFIG
-    assert not os.path.exists(other)
+def test_only_the_chief_writes(ran):
+    _, two, _ = ran
+    assert checkpoint_steps(two) == [2, 4]
+    assert settings.read(two) == CONFIG
+    assert not os.path.exists(os.path.join(os.path.dirname(two), "alone"))

@@ -327,6 +327,7 @@ def test_profiling_changes_no_number(tmp_path):
         losses.append([r["task_loss"][name] for r in read_log(path) for name in NAMES])
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert 0 < loop.share_waited < 1
+    assert read_log(path)[-1]["share_waited"] == loop.share_waited
 
 
 @pytest.fixture(scope="module")
