@@ -28,7 +28,8 @@ real: $(VENV)/.installed
 
 # A file stays in one process, so what its tests share is made once.
 test: $(VENV)/.installed
-	$(VENV)/bin/python -m pytest tests -n $(JOBS) --dist loadfile
+	$(VENV)/bin/python -m pytest tests -n $(JOBS) --dist loadfile \
+	  --no-loadscope-reorder --durations=20
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .

@@ -19,6 +19,12 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_collection_modifyitems(items):
+    """Files with slow tests come first, so that no process ends long after others."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """A test draws the same numbers wherever, and after whatever, it runs."""

@@ -42,6 +42,20 @@ def rows(lengths, width, vocab_size=60, seed=0):
     return tokens
 
 
+def mixed_batch(tasks=(0, 2, 1, 2)):
+    """Rows of these tasks, of several lengths."""
+    return {
+        "encoder_tokens": rows([4, 8, 6, 8][: len(tasks)], 8),
+        "decoder_tokens": rows([3, 4, 5, 5][: len(tasks)], 5),
+        "task_ids": np.array(tasks, "int32"),
+    }
+
+
+def count(weights):
+    """How many numbers they hold."""
+    return sum(int(np.prod(weight.shape)) for weight in weights)
+
+
 def log_likelihood(model, batch, ids):
     """Of what was written up to its end token, by one pass over the whole of it.
 

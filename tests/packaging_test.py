@@ -1,6 +1,7 @@
 """The front door: setup.py states what the code needs, make and CI do as told."""
 
 import ast
+import functools
 import os
 import re
 import runpy
@@ -38,6 +39,12 @@ def parse(requirements):
     return {canonicalize_name(requirement.name): requirement for requirement in parsed}
 
 
+@functools.cache
+def providers():
+    """{"sklearn": ["scikit-learn"], ...}, of all that is installed."""
+    return metadata.packages_distributions()
+
+
 def imported_distributions(path):
     """The PyPI names of the third-party packages that a module imports."""
     names = set()
@@ -48,10 +55,10 @@ def imported_distributions(path):
             names.add(node.module)
     names = {name.partition(".")[0] for name in names}
     names -= {*sys.stdlib_module_names, *LIBRARIES, "tests"}
-    providers = metadata.packages_distributions()
     # Not installed, as torch is without the extra `bench`: its name is its import's.
     return {
-        frozenset(map(canonicalize_name, providers.get(name, [name]))) for name in names
+        frozenset(map(canonicalize_name, providers().get(name, [name])))
+        for name in names
     }
 
 

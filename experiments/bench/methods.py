@@ -20,6 +20,7 @@ LIMITS = {
     "hyperdecoder": 1.10,
     "hypergrid": 1.20,
 }
+MOST_GROWTH = 1.10  # of a step, from the fewest of MANY_TASKS to the most
 # Their parameters are per task, so they are left out where tasks grow.
 PER_TASK = ("hyperprompt-sep", "adapters", "adapters-shared-norm")
 
@@ -101,12 +102,14 @@ def report(steps):
 
 
 def report_growth(growth):
-    rows = [
-        (name, *(f"{by_tasks[tasks]:.3f}" for tasks in MANY_TASKS))
-        for name, by_tasks in growth.items()
-    ]
-    headings = ("x plain, by tasks", *map(str, MANY_TASKS))
-    print("\n" + timing.table(headings, rows))
+    rows = []
+    for name, by_tasks in growth.items():
+        ratios = [by_tasks[tasks] for tasks in MANY_TASKS]
+        times = ratios[-1] / ratios[0]
+        verdict = "ok" if times < MOST_GROWTH else "MISSED"
+        rows.append((name, *(f"{x:.3f}" for x in (*ratios, times)), verdict))
+    grown = f"{MANY_TASKS[-1]} / {MANY_TASKS[0]}"
+    print("\n" + timing.table(("x plain, by tasks", *MANY_TASKS, grown, ""), rows))
 
 
 def draw(growth, path):

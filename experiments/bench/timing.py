@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import platform
+import random
 import statistics
 import time
 
@@ -24,15 +25,18 @@ class Options:
 def in_turns(cases, rounds, title):
     """Seconds per call of each case: `{name: [seconds of every round]}`.
 
-    The cases take turns, so that what else the machine does falls on all of them.
+    The cases take turns, so that what else the machine does falls on all of them;
+    in another order each round, so that none always comes after the same.
     The first call (tracing, compiling) and one more are not counted.
     """
     for run in cases.values():
         run()
         run()
-    seconds = {name: [] for name in cases}
+    seconds, order = {name: [] for name in cases}, list(cases.items())
+    shuffle = random.Random(0).shuffle
     for _ in tqdm(range(rounds), desc=title, leave=False, disable=None):
-        for name, run in cases.items():
+        shuffle(order)
+        for name, run in order:
             start = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - start)

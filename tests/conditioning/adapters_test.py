@@ -7,7 +7,7 @@ import tensorflow as tf
 import hypertf
 from hypertf.conditioning import adapters
 from hypertf.t5 import Unallocated, named_weights
-from tests.helpers import relative_error, rows, tiny_config, tiny_model
+from tests.helpers import count, mixed_batch, relative_error, tiny_config, tiny_model
 
 METHODS = ("adapters", "adapters-shared-norm")
 TASKS = 3
@@ -18,19 +18,6 @@ def model_of(name, dropout_rate=0.1, **options):
     options = {"reduction": 4, **options}
     conditioner = hypertf.conditioning.create(name, config, TASKS, **options)
     return tiny_model(seed=3, conditioner=conditioner, dropout_rate=dropout_rate)
-
-
-def batch(tasks=(0, 2, 1, 2)):
-    lengths = [4, 8, 6, 3][: len(tasks)]
-    return {
-        "encoder_tokens": rows(lengths, 8),
-        "decoder_tokens": rows(lengths, 8, seed=1),
-        "task_ids": np.array(tasks, "int32"),
-    }
-
-
-def count(weights):
-    return sum(int(np.prod(weight.shape)) for weight in weights)
 
 
 # Trained weights per task as a percentage of T5, Tables 1 and 3 of the paper; the
@@ -101,7 +88,7 @@ def adapter(y, weights, task, own_norms, before, after):
 def test_the_formula(name, before, after):
     model = model_of(name, norm_before=before, norm_after=after)
     y = np.random.default_rng(0).normal(size=(4, 5, 16)).astype("float32")
-    task_ids = batch()["task_ids"]
+    task_ids = mixed_batch()["task_ids"]
     stacks = {
         "encoder": model.conditioner.encoder(task_ids),
         "decoder": model.conditioner.decoder(task_ids, None, None),
@@ -179,7 +166,7 @@ def test_own_norms_act_as_if_t5_had_them():
     """In every sublayer and at the end: as shared norms that are those of one task."""
     model, shared = model_of("adapters"), model_of("adapters-shared-norm")
     weights = named_weights(model)
-    logits = model(batch()).numpy()
+    logits = model(mixed_batch()).numpy()
     for task in (0, 2):
         for name, weight in named_weights(shared).items():
             own = weights[name]
@@ -187,9 +174,9 @@ def test_own_norms_act_as_if_t5_had_them():
         for scale, of_model in model.conditioner.norm_scales(model):
             path = of_model.path.removeprefix(f"{model.name}/")
             named_weights(shared)[path].assign(scale[task])
-        mine = batch()["task_ids"] == task
-        assert relative_error(shared(batch())[mine], logits[mine]) < 1e-5
-    assert relative_error(shared(batch())[~mine], logits[~mine]) > 1e-2
+        mine = mixed_batch()["task_ids"] == task
+        assert relative_error(shared(mixed_batch())[mine], logits[mine]) < 1e-5
+    assert relative_error(shared(mixed_batch())[~mine], logits[~mine]) > 1e-2
 
 
 def test_norms_start_from_the_model():
@@ -216,7 +203,7 @@ def test_norms_start_from_the_model():
 def test_what_trains_gets_a_gradient(name):
     model = model_of(name)
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(batch(), training=True) ** 2)
+        loss = tf.reduce_sum(model(mixed_batch(), training=True) ** 2)
     trained = model.trainable_variables
     gradients = tape.gradient(loss, [weight.value for weight in trained])
     for weight, gradient in zip(trained, gradients, strict=True):

@@ -10,7 +10,7 @@ import tensorflow as tf
 import hypertf
 from hypertf.conditioning import create, hyperdecoder, parallel_adapters
 from hypertf.t5 import Unallocated, named_weights
-from tests.helpers import relative_error, rows, tiny_config, tiny_model
+from tests.helpers import mixed_batch, relative_error, tiny_config, tiny_model
 
 TASKS = 3
 SIZES = {"encoder_size": 5, "decoder_size": 4, "bottleneck": 6}
@@ -26,14 +26,6 @@ def conditioned(config=None, name="hyperdecoder", **options):
     sizes = {key: value for key, value in SIZES.items() if key not in unused}
     conditioner = create(name, config, TASKS, **{**sizes, **options})
     return tiny_model(seed=3, conditioner=conditioner)
-
-
-def batch(tasks=(0, 2, 1)):
-    return {
-        "encoder_tokens": rows([4, 8, 6][: len(tasks)], 8),
-        "decoder_tokens": rows([3, 4, 5][: len(tasks)], 5),
-        "task_ids": np.array(tasks, "int32"),
-    }
 
 
 def count(name, config, num_tasks, **options):
@@ -247,7 +239,7 @@ def test_against_the_definition(encoder, decoder, options):
 def test_gradients_reach_every_weight(encoder, decoder):
     model = conditioned(encoder=encoder, decoder=decoder)
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(batch(), training=True) ** 2)
+        loss = tf.reduce_sum(model(mixed_batch((0, 2, 1)), training=True) ** 2)
     weights = model.trainable_variables
     assert {w.path for w in weights} == {w.path for w in model.conditioner.weights}
     for weight, gradient in zip(
@@ -293,16 +285,18 @@ def test_a_fresh_model_is_nearly_the_plain_one():
     plain = hypertf.T5(config)
     for name, weight in named_weights(plain).items():
         weight.assign(named_weights(model)[name])
-    inputs = batch()
+    inputs = mixed_batch((0, 2, 1))
     expected = plain({k: v for k, v in inputs.items() if k != "task_ids"})
     assert 0 < relative_error(model(inputs), expected) < 1e-3
 
 
 def test_hyperdecoder_reads_the_input_and_not_the_task():
     model = conditioned()
-    logits = model(batch())
-    np.testing.assert_array_equal(logits, model(batch(tasks=(1, 1, 0))))
-    sites = model.decoder_sites(batch(), *model.encode(batch()))
+    logits = model(mixed_batch((0, 2, 1)))
+    np.testing.assert_array_equal(logits, model(mixed_batch(tasks=(1, 1, 0))))
+    sites = model.decoder_sites(
+        mixed_batch((0, 2, 1)), *model.encode(mixed_batch((0, 2, 1)))
+    )
     down = sites.blocks[0].down.numpy()
     assert relative_error(down[0], down[1]) > 1e-2
     assert model.conditioner.reads_input == ("decoder",)
@@ -312,7 +306,7 @@ def test_hyperdecoder_reads_the_input_and_not_the_task():
 
 
 def test_pooled_leaves_padding_out():
-    model, inputs = conditioned(), batch()
+    model, inputs = conditioned(), mixed_batch((0, 2, 1))
     mean, embedding = model.conditioner.pooled(model, inputs)
     output, _ = model.encode(inputs)
     for i, tokens in enumerate(inputs["encoder_tokens"]):
@@ -331,7 +325,9 @@ def test_pooled_leaves_padding_out():
 def test_adapters_know_no_dropout():
     model = conditioned(tiny_config(dropout_rate=0.5))
     x = tf.random.normal((3, 5, 16))
-    for sites in model.decoder_sites(batch(), *model.encode(batch())).blocks:
+    for sites in model.decoder_sites(
+        mixed_batch((0, 2, 1)), *model.encode(mixed_batch((0, 2, 1)))
+    ).blocks:
         still = sites.beside_ffn(x, x, training=False)
         np.testing.assert_array_equal(sites.beside_ffn(x, x, training=True), still)
 

@@ -10,7 +10,7 @@ import hypertf
 from hypertf.conditioning import hyperformer
 from hypertf.conditioning.adapters import POSITIONS
 from hypertf.t5 import Unallocated, named_weights
-from tests.helpers import relative_error, rows, tiny_config, tiny_model
+from tests.helpers import count, mixed_batch, relative_error, tiny_config, tiny_model
 
 SHARINGS = tuple(hyperformer.PRODUCTS)
 TASKS = 3
@@ -23,19 +23,6 @@ def model_of(sharing="stack", **options):
         "hyperformer", tiny_config(), TASKS, **options
     )
     return tiny_model(seed=3, conditioner=conditioner)
-
-
-def batch(tasks=(0, 2, 1, 2)):
-    lengths = [4, 8, 6, 3][: len(tasks)]
-    return {
-        "encoder_tokens": rows(lengths, 8),
-        "decoder_tokens": rows(lengths, 8, seed=1),
-        "task_ids": np.array(tasks, "int32"),
-    }
-
-
-def count(weights):
-    return sum(int(np.prod(weight.shape)) for weight in weights)
 
 
 def unallocated(name, size, tasks=8, **options):
@@ -200,7 +187,7 @@ def test_no_norm_at_all():
 def test_what_trains_gets_a_gradient(sharing):
     model = model_of(sharing)
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(batch(), training=True) ** 2)
+        loss = tf.reduce_sum(model(mixed_batch(), training=True) ** 2)
     trained = model.trainable_variables
     gradients = tape.gradient(loss, [weight.value for weight in trained])
     for weight, gradient in zip(trained, gradients, strict=True):
@@ -250,9 +237,9 @@ def test_without_adapter_blocks_only_norms_train():
     plain = tiny_model(seed=3)
     for name, weight in named_weights(plain).items():
         weight.assign(named_weights(model)[name])
-    inputs = batch()
+    inputs = mixed_batch()
     del inputs["task_ids"]
-    assert relative_error(model(batch()), plain(inputs)) < 1e-6
+    assert relative_error(model(mixed_batch()), plain(inputs)) < 1e-6
 
 
 def test_without_t5_norms_only_the_conditioner_trains():
@@ -263,8 +250,8 @@ def test_without_t5_norms_only_the_conditioner_trains():
 
 def test_tasks_differ_and_do_not_depend_on_their_mates():
     model = model_of()
-    logits = model(batch()).numpy()
-    others = model(batch((0, 1, 1, 2))).numpy()
+    logits = model(mixed_batch()).numpy()
+    others = model(mixed_batch((0, 1, 1, 2))).numpy()
     assert relative_error(others[[0, 2, 3]], logits[[0, 2, 3]]) < 1e-6
     assert relative_error(others[1], logits[1]) > 1e-3
 

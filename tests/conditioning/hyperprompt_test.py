@@ -9,7 +9,7 @@ from hypertf.conditioning import create
 from hypertf.conditioning import prompts as prompt_layers
 from hypertf.t5 import StackSites, named_weights
 from hypertf.t5.relative_bias import buckets
-from tests.helpers import relative_error, rows, tiny_config, tiny_model
+from tests.helpers import mixed_batch, relative_error, rows, tiny_config, tiny_model
 
 TASKS, LENGTHS, B, RAW, HIDDEN, FINAL = 3, {"encoder": 5, "decoder": 3}, 4, 3, 7, 5
 NAMES = ("hyperprompt-share", "hyperprompt-sep", "hyperprompt-global")
@@ -42,14 +42,6 @@ def spread(name, **options):
 
 def model_of(name, **options):
     return tiny_model(3, conditioner_of(name, **options))
-
-
-def batch():
-    return {
-        "encoder_tokens": rows([4, 8, 6, 8], 8),
-        "decoder_tokens": rows([3, 4, 5, 5], 5),
-        "task_ids": np.array([0, 2, 1, 2], "int32"),
-    }
 
 
 def sites_of(conditioner, stack, task_ids, training=False):
@@ -215,7 +207,7 @@ def test_hyper_prompts_are_keys_and_values_before_the_tokens(stack):
 def test_gradients_reach_every_weight(name):
     model = model_of(name)
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(batch(), training=True) ** 2)
+        loss = tf.reduce_sum(model(mixed_batch(), training=True) ** 2)
     weights = model.conditioner.trainable_variables
     assert len(weights) == len(model.conditioner.weights)
     gradients = tape.gradient(loss, [w.value for w in weights])

@@ -8,7 +8,7 @@ import tensorflow as tf
 import hypertf
 from hypertf.conditioning import create, modular_skills
 from hypertf.t5 import Unallocated, named_weights
-from tests.helpers import V1_1, relative_error, rows, tiny_config, tiny_model
+from tests.helpers import V1_1, mixed_batch, relative_error, tiny_config, tiny_model
 
 TASKS, SKILLS, RANK = 3, 4, 2
 ALL = modular_skills.KERNELS
@@ -19,14 +19,6 @@ def conditioned(sizes=None, **options):
     options = {"rank": RANK, "kernels": ALL, **options}
     conditioner = create("modular-skills", config, TASKS, **options)
     return tiny_model(seed=5, conditioner=conditioner, **(sizes or {}))
-
-
-def batch(tasks=(0, 2, 1)):
-    return {
-        "encoder_tokens": rows([4, 8, 6][: len(tasks)], 8),
-        "decoder_tokens": rows([3, 4, 5][: len(tasks)], 5),
-        "task_ids": np.array(tasks, "int32"),
-    }
 
 
 @pytest.mark.parametrize("finegrained", [False, True])
@@ -87,7 +79,7 @@ def test_equals_a_model_with_the_tasks_own_kernels(sizes, finegrained):
     """Merged into a plain T5's kernels by hand, task by task."""
     model = conditioned(sizes, finegrained=finegrained)
     w = {k: v.numpy().astype("float64") for k, v in named_weights(model).items()}
-    inputs = batch()
+    inputs = mixed_batch((0, 2, 1))
     logits = model(inputs).numpy()
     plain = hypertf.T5(model.config)
     for i, task in enumerate(inputs["task_ids"]):
@@ -108,12 +100,12 @@ def test_only_the_chosen_kernels_change():
     x, kernel = tf.random.normal((2, 3, 16)), tf.random.normal((16, 12))
     np.testing.assert_allclose(fields.project("q", x, kernel, None), x @ kernel, 1e-5)
     assert relative_error(fields.project("v", x, kernel, None), x @ kernel) > 1e-2
-    assert model(batch()).shape == (3, 5, 60)
+    assert model(mixed_batch((0, 2, 1))).shape == (3, 5, 60)
 
 
 def test_cross_attention_alone_leaves_the_encoder():
     model = conditioned(kernels=("cross_k", "cross_o"))
-    first, second = batch(), batch(tasks=(1, 1, 1))
+    first, second = mixed_batch((0, 2, 1)), mixed_batch(tasks=(1, 1, 1))
     np.testing.assert_array_equal(model.encode(first)[0], model.encode(second)[0])
     assert relative_error(model(first)[0], model(second)[0]) > 1e-3
     ids, scores = model.generate(
@@ -130,7 +122,7 @@ def test_a_fresh_model_is_the_plain_one():
     plain = hypertf.T5(config)
     for name, weight in named_weights(plain).items():
         weight.assign(named_weights(model)[name])
-    inputs = batch()
+    inputs = mixed_batch((0, 2, 1))
     expected = plain({k: v for k, v in inputs.items() if k != "task_ids"})
     assert relative_error(model(inputs), expected) < 1e-6
 
@@ -151,7 +143,7 @@ def test_initial_values():
 def test_gradients_reach_every_weight(finegrained):
     model = conditioned(finegrained=finegrained)
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(batch(), training=True) ** 2)
+        loss = tf.reduce_sum(model(mixed_batch((0, 2, 1)), training=True) ** 2)
     weights = model.trainable_variables
     assert {w.path for w in weights} == {w.path for w in model.conditioner.weights}
     for weight, gradient in zip(

@@ -8,7 +8,7 @@ import tensorflow as tf
 import hypertf
 from hypertf.conditioning import create, prompt_tuning
 from hypertf.t5 import named_weights
-from tests.helpers import V1_1, relative_error, rows, tiny_config, tiny_model
+from tests.helpers import V1_1, mixed_batch, relative_error, tiny_config, tiny_model
 
 TASKS, LENGTH = 3, 4
 
@@ -20,14 +20,6 @@ def conditioned(seed=2, num_tasks=TASKS, overrides=None, **options):
         "prompt-tuning", tiny_config(**overrides), num_tasks, **options
     )
     return tiny_model(seed, conditioner, **overrides)
-
-
-def batch():
-    return {
-        "encoder_tokens": rows([4, 8, 6, 8], 8),
-        "decoder_tokens": rows([3, 4, 5, 5], 5),
-        "task_ids": np.array([0, 2, 1, 2], "int32"),
-    }
 
 
 @pytest.mark.parametrize("overrides", [{}, V1_1], ids=["1.0", "1.1"])
@@ -45,7 +37,7 @@ def test_prompts_are_tokens_of_a_larger_vocabulary(overrides):
         if name == "decoder/logits/kernel":
             value = np.pad(value, ((0, 0), (0, TASKS * LENGTH)))
         weight.assign(value)
-    inputs = batch()
+    inputs = mixed_batch()
     task_ids = inputs["task_ids"]
     tokens = size + LENGTH * task_ids[:, None] + np.arange(LENGTH, dtype="int32")
     plain = {
@@ -59,7 +51,7 @@ def test_prompts_are_tokens_of_a_larger_vocabulary(overrides):
 
 
 def test_every_task_has_its_own_prompt():
-    model, inputs = conditioned(), batch()
+    model, inputs = conditioned(), mixed_batch()
     logits = model(inputs).numpy()
     others = model({**inputs, "task_ids": np.array([0, 1, 1, 2])}).numpy()
     assert relative_error(others[[0, 2, 3]], logits[[0, 2, 3]]) < 1e-6
@@ -70,7 +62,7 @@ def test_only_prompts_train_unless_told():
     model = conditioned()
     assert [w.path for w in model.trainable_weights] == [model.conditioner.prompts.path]
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(batch(), training=True) ** 2)
+        loss = tf.reduce_sum(model(mixed_batch(), training=True) ** 2)
     (gradient,) = tape.gradient(loss, [w.value for w in model.trainable_weights])
     gradient = np.array(tf.convert_to_tensor(gradient))
     assert (np.abs(gradient).max(axis=-1) > 0).all()

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import hypertf
-from experiments.bench import t5, timing
+from experiments.bench import methods, t5, timing
 from tests.conftest import ROOT
 
 
@@ -36,11 +36,36 @@ def test_t5_suite_writes_table_and_json(tmp_path):
         assert operation in result.stdout
 
 
-@pytest.mark.parametrize("flag", ["--suite=t6", "--only=forwards", "--rounds=0"])
-def test_unknown_flags_are_refused(flag):
-    result = bench("--size=t5-nano", flag)
+def test_an_unknown_suite_is_refused():
+    result = bench("--suite=t6")
     assert result.returncode != 0
-    assert flag.split("=")[1] in result.stderr + result.stdout
+    assert "t6" in result.stderr + result.stdout
+
+
+@pytest.mark.parametrize("suite", [t5, methods])
+def test_unknown_operations_are_refused(suite):
+    with pytest.raises(ValueError, match="forwards"):
+        suite.run(timing.Options(only=("forwards",)))
+
+
+def test_methods_suite_measures_a_method_as_tasks_grow(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(methods, "MANY_TASKS", (2, 3))
+    name = "hyperprompt-global"
+    found = methods.run(timing.Options(size="t5-nano", rounds=1, only=(name,)))
+    row = found["operations"]["training step"][name]
+    assert row["ratio"] > 0 and row["limit"] == 1.05
+    assert set(found["as tasks grow"][name]) == {2, 3}
+    assert (tmp_path / "out/bench_methods.png").stat().st_size > 1000
+    assert name in capsys.readouterr().out
+
+
+def test_growth_is_judged(capsys):
+    growth = {"flat": {8: 1.0, 64: 1.3, 512: 1.09}, "steep": {8: 1.0, 64: 1, 512: 1.11}}
+    methods.report_growth(growth)
+    flat, steep = capsys.readouterr().out.splitlines()[-2:]
+    assert flat.split()[-2:] == ["1.090", "ok"]
+    assert steep.split()[-2:] == ["1.110", "MISSED"]
 
 
 def test_ratios_are_taken_within_rounds():

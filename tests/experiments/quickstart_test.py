@@ -4,9 +4,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT
 
 
+@pytest.mark.slow
 def test_the_program_runs(tmp_path):
     command = [sys.executable, "-m", "experiments.quickstart"]
     command += ["--steps=4", f"--output={tmp_path}"]

@@ -23,6 +23,7 @@ def test_rounding_as_the_paper():
     assert not parameter_table.agrees(row, "1.0282x")
 
 
+@pytest.mark.slow
 def test_the_program_prints_it():
     command = [sys.executable, "-m", "experiments.report"]
     result = subprocess.run(

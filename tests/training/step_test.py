@@ -216,11 +216,18 @@ def test_parts_of_a_batch_draw_their_own_dropout():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["none", "hyperprompt-global", "hyperdecoder"])
-def test_compiled_equals_plain(method):
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("none", {}),
+        ("hyperdecoder", {}),
+        ("hyperprompt-global", {"rematerialize": True}),  # beside one without
+    ],
+)
+def test_compiled_equals_plain(method, options):
     found, totals = [], []
     for compiled in (False, True):
-        model = make_model(method)
+        model = make_model(method, **(options if compiled else {}))
         step = make_step(
             model, jit_compile=compiled, normalization="tokens", clip_norm=1.0
         )
