@@ -13,7 +13,7 @@ import time
 
 from absl import app, flags, logging
 
-from experiments import build, results, scoring, settings
+from experiments import build, run_results, scoring, settings
 from experiments.configs.config import DECODING
 from hypertf import training
 
@@ -48,7 +48,7 @@ def main(argv):
 
 
 def evaluate(model_dir, options):
-    """Scores what the options ask for; returns the `results.Results`."""
+    """Scores what the options ask for; returns the `run_results.Results`."""
     config = settings.read(model_dir)
     changes = {
         name: getattr(options, name)
@@ -66,7 +66,7 @@ def evaluate(model_dir, options):
         batch_size=options.batch_size,
         data_dir=build.expand(options.data_dir),
     )
-    found = results.Results(model_dir, options.split)
+    found = run_results.Results(model_dir, options.split)
     predictions = None
     for step in steps_asked(model_dir, options, config.steps, found):
         began = time.time()
@@ -80,7 +80,7 @@ def evaluate(model_dir, options):
     if options.submission and predictions is None:
         raise ValueError("submission: every checkpoint is scored already; name a step")
     if options.submission:
-        results.write_submission(options.submission, scorer, predictions)
+        run_results.write_submission(options.submission, scorer, predictions)
     print(found.text())
     return found
 

@@ -16,7 +16,7 @@ from absl import app, flags
 from experiments import run, run_report, scoring, settings
 from experiments.bench.timing import table
 from experiments.configs import get_config
-from experiments.results import Results
+from experiments.run_results import Results
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("output", "out/quickstart", "Folder for all that is made.")

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import hypertf
 from experiments import build, paper_scores, run_plots, settings
-from experiments.results import Results
+from experiments.run_results import Results
 from hypertf import analysis, conditioning
 from hypertf.t5 import Unallocated
 from hypertf.training import read_log

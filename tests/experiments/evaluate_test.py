@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from experiments import build, evaluate, results, run, scoring
+from experiments import build, evaluate, run, run_results, scoring
 from experiments.configs import get_config
 from hypertf.training import RunFolder
 from tests.conftest import ROOT
@@ -184,7 +184,7 @@ def test_what_is_written(model_dir, data_dir, scored, capsys):
     best = found.best_step()
     assert f"best single checkpoint: step {best}" in printed
     assert all(task in printed for task in TASKS)
-    assert results.Results(model_dir).scores == found.scores  # as read again
+    assert run_results.Results(model_dir).scores == found.scores  # as read again
 
 
 def events(folder):
@@ -256,7 +256,7 @@ SCORES = {  # means over tasks: 55, 70, 67.5
 
 
 def test_both_ways_to_pick_the_best(tmp_path):
-    found = results.Results(str(tmp_path))
+    found = run_results.Results(str(tmp_path))
     for step, scores in SCORES.items():
         found.add(step, scores, "greedy", 1.0)
     assert found.averages() == {100: 55.0, 200: 70.0, 300: 67.5}
@@ -268,25 +268,25 @@ def test_both_ways_to_pick_the_best(tmp_path):
 
 
 def test_of_equal_checkpoints_the_first_is_best(tmp_path):
-    found = results.Results(str(tmp_path))
+    found = run_results.Results(str(tmp_path))
     for step in (10, 20):
         found.add(step, {A: {"accuracy": 50.0}}, "greedy", 1.0)
     assert found.best_step() == 10 and found.best_per_task() == {A: 10}
 
 
 def test_scores_of_other_tasks_at_a_step_stay(tmp_path):
-    results.Results(str(tmp_path)).add(5, {A: {"accuracy": 1.0}}, "greedy", 1.0)
-    results.Results(str(tmp_path)).add(5, {B: {"f1": 2.0}}, "greedy", 1.0)
+    run_results.Results(str(tmp_path)).add(5, {A: {"accuracy": 1.0}}, "greedy", 1.0)
+    run_results.Results(str(tmp_path)).add(5, {B: {"f1": 2.0}}, "greedy", 1.0)
     both = {A: {"accuracy": 1.0}, B: {"f1": 2.0}}
-    assert results.Results(str(tmp_path)).scores == {5: both}
+    assert run_results.Results(str(tmp_path)).scores == {5: both}
     # Those found in another way are not mixed with them.
-    results.Results(str(tmp_path)).add(5, {B: {"f1": 3.0}}, "rank", 1.0)
-    assert results.Results(str(tmp_path)).scores == {5: {B: {"f1": 3.0}}}
+    run_results.Results(str(tmp_path)).add(5, {B: {"f1": 3.0}}, "rank", 1.0)
+    assert run_results.Results(str(tmp_path)).scores == {5: {B: {"f1": 3.0}}}
 
 
 def test_no_task_has_a_file_on_the_servers(scorer, scored, tmp_path):
     with pytest.raises(ValueError, match=r"none of nano/cause_effect, .* has a file"):
-        results.write_submission(str(tmp_path / "out"), scorer, scored[1])
+        run_results.write_submission(str(tmp_path / "out"), scorer, scored[1])
     assert not (tmp_path / "out").exists()
 
 
