@@ -1,9 +1,11 @@
 """A run's model on the examples of its tasks: predictions and scores."""
 
 import functools
+import math
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 import hypertf
 from experiments import build
@@ -76,7 +78,8 @@ class Scorer:
         scores = {}
         for task in self.mixture.tasks:
             examples, written = self.examples[task.name], texts[task.name]
-            scores[task.name] = task.score(*self._answers(task, examples, written))
+            found = task.score(*self._answers(task, examples, written))
+            scores[task.name] = defined(task.name, found)
         return scores, {
             name: [text for text, _ in rows] for name, rows in texts.items()
         }
@@ -160,3 +163,17 @@ class Scorer:
         if task.chunks is None:
             return examples, list(texts)
         return best_over_chunks(examples, list(texts), list(scores))
+
+
+def defined(task, metrics):
+    """Counts what is undefined as 0, such as a correlation with equal predictions.
+
+    It would leave averages undefined too, and no checkpoint would be the best.
+
+    >>> defined("glue/stsb", {"pearson_corrcoef": float("nan")})
+    {'pearson_corrcoef': 0.0}
+    """
+    undefined = [name for name, value in metrics.items() if math.isnan(value)]
+    if undefined:
+        logging.warning("%s: %s is undefined, counted as 0", task, undefined)
+    return {**metrics, **dict.fromkeys(undefined, 0.0)}

@@ -53,6 +53,7 @@ MODULES = [
             "scores.readers",
         )
     ),
+    *(importlib.import_module(f"experiments.{n}") for n in ("paper_scores", "scoring")),
 ]
 
 

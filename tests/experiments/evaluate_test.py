@@ -247,6 +247,16 @@ def test_follow_waits_for_the_last_step(tmp_path, monkeypatch):
     assert next(later, None) is None
 
 
+def test_a_score_that_is_undefined_counts_as_0(data_dir, monkeypatch, caplog):
+    task = "nano/similarity"
+    found = scoring.Scorer(CONFIG.replace(mixture=task), data_dir=data_dir)
+    equal = [("3.2", -1.0)] * len(found.examples[task])
+    monkeypatch.setattr(found, "predict", lambda: {task: equal})
+    scores, _ = found.score()
+    assert scores == {task: {"pearson_corrcoef": 0.0}}
+    assert f"{task}: ['pearson_corrcoef'] is undefined" in caplog.text
+
+
 A, B = "nano/acceptability", "nano/paraphrase"
 SCORES = {  # means over tasks: 55, 70, 67.5
     100: {A: {"accuracy": 60.0}, B: {"f1": 40.0, "accuracy": 60.0}},
