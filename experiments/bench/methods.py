@@ -1,7 +1,8 @@
 """The training step of every method beside the plain T5's, and as tasks grow.
 
-All take turns in one run. A method trains what its paper trains, which is part of
-what it costs: the plain step updates every weight.
+Plain and conditioned steps take turns, at all numbers of tasks: one measurement gives
+both tables. A method trains what its paper trains, which is part of what it costs:
+the plain step updates every weight.
 """
 
 import gc
@@ -11,8 +12,8 @@ from experiments.bench import peers, timing
 from experiments.bench.t5 import Workload
 from hypertf import T5Config, conditioning
 
-BATCH, TASKS = 16, 8
-MANY_TASKS = (8, 64, 512)
+BATCH = 16
+TASKS = (8, 64, 512)
 # The most that a step may take, relative to the plain T5's.
 LIMITS = {
     "hyperprompt-global": 1.05,
@@ -20,7 +21,7 @@ LIMITS = {
     "hyperdecoder": 1.10,
     "hypergrid": 1.20,
 }
-MOST_GROWTH = 1.10  # of a step, from the fewest of MANY_TASKS to the most
+MOST_GROWTH = 1.10  # of a step, from the fewest of TASKS to the most
 # Their parameters are per task, so they are left out where tasks grow.
 PER_TASK = ("hyperprompt-sep", "adapters", "adapters-shared-norm")
 
@@ -34,52 +35,47 @@ def run(options):
     names = [name for name in names if not options.only or name in options.only]
     workload = Workload(T5Config.from_name(options.size), batch=BATCH)
     plain = peers.Hypertf(workload).training_step()
-    steps = measure(workload, names, plain, options.rounds)
+    steps, growth = {}, {}
+    for name in names:
+        steps[name], growth[name] = measure(workload, name, plain, options.rounds)
+        gc.collect()  # a model and its functions refer to each other
+    growth = {name: row for name, row in growth.items() if row}
     report(steps)
-    growth = measure_growth(workload, names, plain, options.rounds)
     report_growth(growth)
     draw(growth, pathlib.Path("out/bench_methods.png"))
     return {
         "size": options.size,
         "batch": BATCH,
-        "tasks": TASKS,
+        "tasks": TASKS[0],
         "operations": {"training step": steps},
         "as tasks grow": growth,
     }
 
 
-def measure(workload, names, plain, rounds):
-    """{method: median ms, ratio to the plain step, limit}."""
-    rows = {}
-    for name in names:  # one at a time beside the plain one: memory
-        case = peers.Hypertf(workload, name, TASKS)
-        seconds = timing.in_turns(
-            {"plain": plain, name: case.training_step()}, rounds, name
-        )
-        rows[name] = timing.summary(seconds, reference="plain")[name]
-        conditioner = case.model.conditioner
-        rows[name]["trains"] = conditioner.options.trains or conditioner.trains
-        rows[name]["limit"] = LIMITS.get(name)
-        del case, conditioner
-        gc.collect()  # a model and its functions refer to each other
-    return rows
+def measure(workload, name, plain, rounds):
+    """The step's figures with the fewest tasks, and how they grow with tasks.
 
-
-def measure_growth(workload, names, plain, rounds):
-    """{method: {tasks: ratio to the plain step}}; all counts of a method in turns."""
-    growth = {}
-    for name in names:
-        if name in PER_TASK:
-            continue
-        cases = {"plain": plain}
-        for tasks in MANY_TASKS:
-            cases[tasks] = peers.Hypertf(workload, name, tasks).training_step()
-        seconds = timing.in_turns(cases, rounds, f"{name}, tasks grow")
-        rows = timing.summary(seconds, reference="plain")
-        growth[name] = {tasks: rows[tasks]["ratio"] for tasks in MANY_TASKS}
-        del cases
-        gc.collect()
-    return growth
+    The latter is {tasks: ratio to the plain step}, and under "grown" (ratio, error) of
+    the most tasks to the fewest; None where every task has weights of its own.
+    """
+    systems = {
+        tasks: peers.Hypertf(workload, name, tasks)
+        for tasks in (TASKS[:1] if name in PER_TASK else TASKS)
+    }
+    cases = {tasks: system.training_step() for tasks, system in systems.items()}
+    seconds = timing.in_turns({"plain": plain, **cases}, rounds, name)
+    rows = timing.summary(seconds, reference="plain")
+    conditioner = systems[TASKS[0]].model.conditioner
+    step = {
+        **rows[TASKS[0]],
+        "trains": conditioner.options.trains or conditioner.trains,
+        "limit": LIMITS.get(name),
+    }
+    if name in PER_TASK:
+        return step, None
+    growth = {tasks: rows[tasks]["ratio"] for tasks in TASKS}
+    growth["grown"] = timing.ratio_of(seconds[TASKS[-1]], seconds[TASKS[0]])
+    return step, growth
 
 
 def report(steps):
@@ -92,7 +88,7 @@ def report(steps):
                 name,
                 row["trains"],
                 f"{row['median_ms']:.0f}",
-                f"{row['ratio']:.3f}",
+                timing.times(row["ratio"], row["error"]),
                 "" if limit is None else f"{limit:.2f}",
                 verdict,
             )
@@ -103,13 +99,13 @@ def report(steps):
 
 def report_growth(growth):
     rows = []
-    for name, by_tasks in growth.items():
-        ratios = [by_tasks[tasks] for tasks in MANY_TASKS]
-        times = ratios[-1] / ratios[0]
-        verdict = "ok" if times < MOST_GROWTH else "MISSED"
-        rows.append((name, *(f"{x:.3f}" for x in (*ratios, times)), verdict))
-    grown = f"{MANY_TASKS[-1]} / {MANY_TASKS[0]}"
-    print("\n" + timing.table(("x plain, by tasks", *MANY_TASKS, grown, ""), rows))
+    for name, row in growth.items():
+        ratio, error = row["grown"]
+        verdict = "ok" if ratio < MOST_GROWTH else "MISSED"
+        by_tasks = [f"{row[tasks]:.3f}" for tasks in TASKS]
+        rows.append((name, *by_tasks, timing.times(ratio, error), verdict))
+    grown = f"{TASKS[-1]} / {TASKS[0]}"
+    print("\n" + timing.table(("x plain, by tasks", *TASKS, grown, ""), rows))
 
 
 def draw(growth, path):
@@ -119,10 +115,10 @@ def draw(growth, path):
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4.5))
-    for name, by_tasks in growth.items():
-        axes.plot(list(by_tasks), list(by_tasks.values()), marker="o", label=name)
+    for name, row in growth.items():
+        axes.plot(TASKS, [row[tasks] for tasks in TASKS], marker="o", label=name)
     axes.set_xscale("log", base=2)
-    axes.set_xticks(MANY_TASKS, [str(tasks) for tasks in MANY_TASKS])
+    axes.set_xticks(TASKS, [str(tasks) for tasks in TASKS])
     axes.set_xlabel("tasks")
     axes.set_ylabel("training step, times the plain T5's")
     axes.grid(alpha=0.3)

@@ -46,20 +46,36 @@ def in_turns(cases, rounds, title):
 def summary(seconds, reference):
     """Median milliseconds, and how many times as long as the reference it takes.
 
-    The ratio is the median over the rounds of ratios within a round.
+    The ratio is the median over the rounds of ratios within a round; `error` is what
+    such a median is off by as a rule (one standard error).
     """
     rows = {}
     for name, values in seconds.items():
-        ratios = [
-            mine / theirs
-            for mine, theirs in zip(values, seconds[reference], strict=True)
-        ]
+        ratio, error = ratio_of(values, seconds[reference])
         rows[name] = {
             "median_ms": 1e3 * statistics.median(values),
             "min_ms": 1e3 * min(values),
-            "ratio": statistics.median(ratios),
+            "ratio": ratio,
+            "error": error,
         }
     return rows
+
+
+def ratio_of(seconds, others):
+    """The median ratio within rounds and its standard error, None of one round."""
+    ratios = [mine / theirs for mine, theirs in zip(seconds, others, strict=True)]
+    median = statistics.median(ratios)
+    if len(ratios) < 2:
+        return median, None
+    # From quartiles, not squares: a round beside which something else ran is far off.
+    lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    deviation = (upper - lower) / 1.349
+    return median, 1.253 * deviation / len(ratios) ** 0.5
+
+
+def times(ratio, error):
+    """For a table: "1.034 ± 0.012"."""
+    return f"{ratio:.3f}" if error is None else f"{ratio:.3f} ± {error:.3f}"
 
 
 def matmul_peak(rounds, size=2048):

@@ -108,7 +108,7 @@ class GlobalOptions(Options):
 
 @dataclasses.dataclass(frozen=True)
 class PromptSites(Sites):
-    """The hyper-prompts of a block: each [batch, length, heads, d_kv]."""
+    """The hyper-prompts of a block: each [batch, heads, length, d_kv]."""
 
     keys: object
     values: object
@@ -164,9 +164,10 @@ class HyperPrompt(base.Method):
         def dropout(x):
             return self.dropout(x, training and self.options.dropout)
 
-        made = self.per_example(lambda ids: prompts.generate(ids, dropout), task_ids)
-        # [batch, 2, blocks, length, heads, d_kv]
-        keys, values = (tf.unstack(x, axis=1) for x in tf.unstack(made, axis=1))
+        made = self.per_example(
+            lambda ids: prompts.generate(ids, dropout), task_ids, axis=1
+        )
+        keys, values = (tf.unstack(x) for x in made)
         blocks = tuple(PromptSites(k, v) for k, v in zip(keys, values, strict=True))
         return StackSites(blocks, num_keys=prompts.length)
 

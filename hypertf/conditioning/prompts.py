@@ -20,8 +20,6 @@ class SharePrompts(Layer):
     code in Mesh TensorFlow, which calls D "up" and U "down".
     """
 
-    local_axes = "m"  # of D and U, before their own: m blocks, n tasks
-
     def __init__(self, config, num_tasks, options, length, num_layers, **kwargs):
         super().__init__(**kwargs)
         self.config, self.num_tasks, self.options = config, num_tasks, options
@@ -77,45 +75,55 @@ class SharePrompts(Layer):
         return ops.stack([select(getattr(block, name)) for block in self.blocks])
 
     def normed(self, x, name):
-        """x [blocks, ..., size], each block with its own scale and bias."""
+        """x [blocks or 1, ..., size], each block with its own scale and bias."""
         if not self.options.norms:
-            return x
+            return ops.broadcast_to(x, (self.num_layers, *x.shape[1:]))
         shape = (self.num_layers, *(1,) * (len(x.shape) - 2), x.shape[-1])
         scale = ops.reshape(self.of_blocks(f"{name}_scale"), shape)
         bias = ops.reshape(self.of_blocks(f"{name}_bias"), shape)
         return base.layer_norm(x, scale, bias, EPSILON)
 
-    def product(self, equation, x, weight):
+    def product(self, x, weight):
         """In the compute type, as one (batched) matrix product."""
         dtype = self.compute_dtype
-        return tf.einsum(equation, ops.cast(x, dtype), ops.cast(weight, dtype))
+        return tf.matmul(ops.cast(x, dtype), ops.cast(weight, dtype))
 
     def local_networks(self, task_ids, dropout):
-        """D [*local axes, d_model, b] and U [*local axes, b, heads, d_kv], by name."""
+        """D [blocks, d_model, b] and U [blocks, b, heads, d_kv], by name.
+
+        Where tasks differ, [blocks, tasks, ...].
+        """
         return {name: self.of_blocks(name) for name in self.networks()}
 
-    def generate(self, task_ids, dropout):
-        """Tasks [n] -> hyper-prompts [n, 2, blocks, length, heads, d_kv].
+    def through(self, x, weight):
+        """x [blocks, tasks, length, in] by a local network's [..., in, out]."""
+        if len(weight.shape) == len(x.shape):
+            return self.product(x, weight)
+        rows = ops.reshape(x, (self.num_layers, -1, x.shape[-1]))
+        return ops.reshape(self.product(rows, weight), (*x.shape[:-1], -1))
 
-        The second axis holds keys and values; `dropout` is a function of a tensor.
+    def generate(self, task_ids, dropout):
+        """Tasks [n] -> keys and values, each [blocks, n, heads, length, d_kv].
+
+        `dropout` is a function of a tensor.
         """
-        prompts = tf.gather(self.shared.prompts, task_ids)
-        prompts = ops.broadcast_to(prompts, (self.num_layers, *ops.shape(prompts)))
+        prompts = tf.gather(self.shared.prompts, task_ids)[None]
         prompts = ops.cast(self.normed(prompts, "prompts"), self.compute_dtype)
-        prompts = dropout(prompts)  # [blocks, tasks, length, d_model]
+        prompts = dropout(prompts)  # [blocks, n, length, d_model]
         local, made = self.local_networks(task_ids, dropout), []
         for name in ("k", "v"):
-            down, up = local[f"{name}_down"], local[f"{name}_up"]
-            hidden = self.product(f"mnld,{self.local_axes}db->mnlb", prompts, down)
-            hidden = dropout(ops.relu(hidden))
-            made.append(self.product(f"mnlb,{self.local_axes}bhk->nmlhk", hidden, up))
-        return ops.stack(made, axis=1)
+            up = local[f"{name}_up"]
+            *outer, heads, d_kv = up.shape
+            hidden = self.through(prompts, local[f"{name}_down"])
+            x = dropout(ops.relu(hidden))
+            x = self.through(x, ops.reshape(up, (*outer, heads * d_kv)))
+            x = ops.reshape(x, (*x.shape[:-1], heads, d_kv))
+            made.append(ops.transpose(x, (0, 1, 3, 2, 4)))
+        return tuple(made)
 
 
 class SepPrompts(SharePrompts):
     """Every task has local hypernetworks of its own."""
-
-    local_axes = "mn"
 
     def outer_dims(self):
         return {"task_num": self.num_tasks}
@@ -132,8 +140,6 @@ class GlobalPrompts(SharePrompts):
 
     Its input I is normed, so that D and U start with the variance of Share's.
     """
-
-    local_axes = "mn"
 
     def outer_dims(self):
         return {"task_final": self.options.embedding_size}
@@ -168,16 +174,17 @@ class GlobalPrompts(SharePrompts):
         shape = (self.num_layers, *ops.shape(task)[1:])
         both = [ops.broadcast_to(x, shape) for x in (task, layer)]
         x = ops.concatenate(both, axis=-1)
-        x = ops.relu(self.product("mni,ie->mne", x, w.task_projector_one))
-        x = self.product("mne,et->mnt", dropout(x), w.task_projector_two)
+        x = ops.relu(self.product(x, w.task_projector_one))
+        x = self.product(dropout(x), w.task_projector_two)
         return self.normed(x, "task")
 
     def local_networks(self, task_ids, dropout):
         embedding = self.layer_aware_task_embedding(task_ids, dropout)
-        equation = {"down": "mnt,tdb->mndb", "up": "mnt,tbhk->mnbhk"}
-        return {
-            name: self.product(
-                equation[name[2:]], embedding, getattr(self.shared, name)
-            )
-            for name in self.networks()
-        }
+        blocks, tasks, size = embedding.shape
+        rows = ops.reshape(embedding, (blocks * tasks, size))
+
+        def written(weight):
+            made = self.product(rows, ops.reshape(weight, (size, -1)))
+            return ops.reshape(made, (blocks, tasks, *weight.shape[1:]))
+
+        return {name: written(getattr(self.shared, name)) for name in self.networks()}

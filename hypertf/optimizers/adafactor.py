@@ -11,7 +11,13 @@ import keras
 import tensorflow as tf
 
 from hypertf.optimizers.accumulation import AccumulatingOptimizer
-from hypertf.optimizers.reductions import mean, rms, weighted_mean
+from hypertf.optimizers.adafactor_update import (
+    factored_changes,
+    full_changes,
+    groups_of,
+    slot_shapes,
+)
+from hypertf.optimizers.reductions import rms
 
 
 @keras.saving.register_keras_serializable("hypertf")
@@ -125,68 +131,72 @@ class Adafactor(AccumulatingOptimizer):
             grads = [_dense(gradient, variable) for gradient, variable in pairs]
         super().apply(grads, trainable_variables)
 
+    def _distributed_tf_update_step(self, distribution, grads_and_vars, learning_rate):
+        """Keras's loop over variables, with those of one shape taken together."""
+        groups = groups_of(
+            grads_and_vars,
+            lambda pair: tuple(pair[1].shape),
+            lambda pair: (self._is_relative_step(pair[1]), pair[1].device),
+            self.min_dim_size_to_factor,
+        )
+        for group in groups:
+            gradients, variables = zip(*group, strict=True)
+            distribution.extended.update(
+                variables[0],
+                lambda first, *args: self._update_group(*args),
+                args=(gradients, variables, learning_rate),
+                group=False,
+            )
+
     def update_step(self, gradient, variable, learning_rate):
         """Updates one variable and its slots."""
-        index = self._get_variable_index(variable)
-        value = tf.cast(variable, "float32")
-        change, new_slots = self.compute_change(
-            tf.cast(gradient, "float32"),
-            value,
-            self._slots[index],
+        self._update_group([gradient], [variable], learning_rate)
+
+    def _update_group(self, gradients, variables, learning_rate):
+        """Updates variables of one shape and their slots."""
+        slots = [self._slots[self._get_variable_index(v)] for v in variables]
+        values = [tf.cast(variable, "float32") for variable in variables]
+        changes, new_slots = self.compute_changes(
+            [tf.cast(gradient, "float32") for gradient in gradients],
+            values,
+            {n: [tf.convert_to_tensor(s[n]) for s in slots] for n in slots[0]},
             tf.cast(self.iterations, "float32"),
             tf.cast(learning_rate, "float32"),
-            self._is_relative[index],
+            self._is_relative_step(variables[0]),
         )
-        for name, slot in self._slots[index].items():
-            self.assign(slot, new_slots[name])
-        if tf.as_dtype(variable.dtype).size < 4:
-            # Half precision: round the result once, not the change and the result.
-            self.assign(variable, value - change)
-        else:
-            self.assign_sub(variable, change)
+        for name, new in new_slots.items():
+            for old, value in zip(slots, new, strict=True):
+                self.assign(old[name], value)
+        for variable, value, change in zip(variables, values, changes, strict=True):
+            if tf.as_dtype(variable.dtype).size < 4:
+                # Half precision: round the result once, not the change and the result.
+                self.assign(variable, value - change)
+            else:
+                self.assign_sub(variable, change)
 
-    def compute_change(
-        self, gradient, value, slots, step, learning_rate, is_relative=True
+    def compute_changes(
+        self, gradients, values, slots, step, learning_rate, is_relative=True
     ):
-        """What to subtract from a value, and its next slots, all in float32.
+        """What to subtract from n values of one shape, and their next slots.
 
+        Gradients, values and each of the slots are lists of n tensors in float32.
         Reads and writes no variable: for those who keep the state themselves.
         """
         decay = 1.0 - tf.pow(step + 1.0, -self.decay_exponent)
+        learning_rates = tf.fill([len(values)], learning_rate)
         if is_relative:
-            learning_rate *= tf.maximum(rms(value), self.epsilon2)
-        compute = self._full_change if "v" in slots else self._factored_change
-        change, new_slots = compute(gradient, slots, decay, learning_rate)
+            learning_rates *= tf.maximum(rms(values), self.epsilon2)
+        compute = full_changes if "v" in slots else factored_changes
+        changes, new_slots = compute(gradients, slots, decay, learning_rates, self)
         if "m" in slots:
-            change = self.beta1 * slots["m"] + (1 - self.beta1) * change
-            new_slots["m"] = change
-        return change, new_slots
+            new_slots["m"] = changes = [
+                self.beta1 * m + (1 - self.beta1) * change
+                for m, change in zip(slots["m"], changes, strict=True)
+            ]
+        return changes, new_slots
 
-    def _full_change(self, gradient, slots, decay, learning_rate):
-        v = _average(slots["v"], tf.square(gradient) + self.epsilon1, decay)
-        update = gradient * tf.math.rsqrt(v)
-        return update * self._clip(learning_rate, rms(update)), {"v": v}
-
-    def _factored_change(self, gradient, slots, decay, learning_rate):
-        # On a CPU, passes over the whole matrix are the cost. So the RMS of the
-        # update is found without the update, and scalars go into the short factor.
-        largest, second = factored_axes(gradient.shape, self.min_dim_size_to_factor)
-        squares = tf.square(gradient)
-        vr = _average(slots["vr"], mean(squares, largest) + self.epsilon1, decay)
-        vc = _average(slots["vc"], mean(squares, second) + self.epsilon1, decay)
-        new_slots = {"vr": vr, "vc": vc}
-        vr, vc = tf.expand_dims(vr, largest), tf.expand_dims(vc, second)
-        r = tf.math.rsqrt(vr)
-        c = tf.math.rsqrt(vc) * tf.sqrt(tf.reduce_mean(vr, second, keepdims=True))
-        # One c at a time: the square of a c that never saw a gradient may overflow.
-        mean_squares = weighted_mean(squares, second, r * r) * c * c
-        r *= self._clip(learning_rate, tf.sqrt(tf.reduce_mean(mean_squares)))
-        return gradient * r * c, new_slots
-
-    def _clip(self, learning_rate, update_rms):
-        if self.clipping_threshold is None:
-            return learning_rate
-        return learning_rate / tf.maximum(1.0, update_rms / self.clipping_threshold)
+    def _is_relative_step(self, variable):
+        return self._is_relative[self._get_variable_index(variable)]
 
     def _takes_relative_steps(self, variable):
         return self.multiply_by_parameter_scale and not any(
@@ -197,7 +207,9 @@ class Adafactor(AccumulatingOptimizer):
     def _create_slots(self, variable):
         if self._overwrite_variable_with_gradient(variable):
             return {}
-        shapes = self._slot_shapes(tuple(variable.shape))
+        shapes = slot_shapes(tuple(variable.shape), self.min_dim_size_to_factor)
+        if self.beta1:
+            shapes["m"] = tuple(variable.shape)
         # Mesh's slot names, with the path in one piece as Keras has it.
         prefix = re.sub("[/:]", "_", _path(variable))
         if isinstance(variable, keras.Variable):
@@ -210,31 +222,6 @@ class Adafactor(AccumulatingOptimizer):
                 for slot, shape in shapes.items()
             }
 
-    def _slot_shapes(self, shape):
-        axes = factored_axes(shape, self.min_dim_size_to_factor)
-        if axes:
-            largest, second = axes
-            shapes = {"vr": _without(shape, largest), "vc": _without(shape, second)}
-        else:
-            shapes = {"v": shape}
-        return {**shapes, "m": shape} if self.beta1 else shapes
-
-
-def factored_axes(shape, min_dim_size_to_factor):
-    """Axes of the largest and second largest dimension; None if either is small.
-
-    Of equal dimensions the first counts as the larger.
-    """
-    axes = sorted(range(len(shape)), key=lambda axis: -shape[axis])[:2]
-    if len(axes) < 2 or shape[axes[1]] < min_dim_size_to_factor:
-        return None
-    return axes
-
-
-def _average(slot, squares, decay):
-    # 1 - decay, not the power itself: so late steps round as in Mesh's runs.
-    return slot * decay + squares * (1.0 - decay)
-
 
 def _dense(gradient, variable):
     if not isinstance(gradient, tf.IndexedSlices):
@@ -242,10 +229,6 @@ def _dense(gradient, variable):
     return tf.math.unsorted_segment_sum(
         gradient.values, gradient.indices, variable.shape[0]
     )
-
-
-def _without(shape, axis):
-    return shape[:axis] + shape[axis + 1 :]
 
 
 def _path(variable):

@@ -1,37 +1,51 @@
-"""Means over large matrices, each in one pass that stores nothing of their size."""
+"""Means over large matrices, each in one pass that stores nothing of their size.
+
+Every function takes n tensors of one shape and gives one tensor [n, ...]: what is
+small is then computed for all of them at once.
+"""
 
 import math
 
 import tensorflow as tf
 
 
-def mean(x, axis):
-    """Mean along an axis."""
-    if not _prefers_products(x):
-        return tf.reduce_mean(x, axis)
-    rows, columns = x.shape
+def means(tensors, axis):
+    """Mean of each along an axis."""
+    if not _prefers_products(tensors[0]):
+        return tf.stack([tf.reduce_mean(x, axis) for x in tensors])
+    rows, columns = tensors[0].shape
     if axis == 1:
-        return tf.linalg.matvec(x, tf.ones([columns])) / columns
+        ones = tf.ones([columns, 1])
+        sums = tf.stack([tf.matmul(x, ones) for x in tensors])  # [n, rows, 1]
+        return tf.reshape(sums, [-1, rows]) / columns
     # Rows are added up in groups, so that long float32 sums keep their digits.
     groups = math.gcd(rows, 64)
-    folded = tf.reshape(x, [rows // groups, groups * columns])
-    sums = tf.linalg.matvec(folded, tf.ones([rows // groups]), transpose_a=True)
-    return tf.reduce_sum(tf.reshape(sums, [groups, columns]), 0) / rows
+    ones = tf.ones([1, rows // groups])
+    folded = [tf.reshape(x, [rows // groups, groups * columns]) for x in tensors]
+    sums = tf.stack([tf.matmul(ones, x) for x in folded])
+    return tf.reduce_sum(tf.reshape(sums, [-1, groups, columns]), 1) / rows
 
 
-def weighted_mean(x, axis, weights):
-    """Mean of x * weights along an axis that stays with size 1."""
-    if not _prefers_products(x):
-        return tf.reduce_mean(x * weights, axis, keepdims=True)
-    size = x.shape[axis]
-    weights = tf.reshape(weights, [size])
-    sums = tf.linalg.matvec(x, weights, transpose_a=axis == 0)
-    return tf.expand_dims(sums, axis) / size
+def weighted_means(tensors, axis, weights):
+    """Mean of each x * its weights along an axis that stays with size 1.
+
+    weights [n, ...] have size 1 along all other axes.
+    """
+    weights = tf.unstack(weights)
+    pairs = list(zip(tensors, weights, strict=True))
+    if not _prefers_products(tensors[0]):
+        return tf.stack([tf.reduce_mean(x * w, axis, keepdims=True) for x, w in pairs])
+    if axis == 1:  # [rows, columns] x [1, columns]
+        sums = [tf.matmul(x, w, transpose_b=True) for x, w in pairs]
+    else:  # [rows, 1] x [rows, columns]
+        sums = [tf.matmul(w, x, transpose_a=True) for x, w in pairs]
+    return tf.stack(sums) / tensors[0].shape[axis]
 
 
-def rms(x):
-    """Root mean square of all elements."""
-    return tf.sqrt(tf.nn.l2_loss(x) * (2 / x.shape.num_elements()))
+def rms(tensors):
+    """Root mean square of all elements of each: [n]."""
+    size = tensors[0].shape.num_elements()
+    return tf.sqrt(tf.stack([tf.nn.l2_loss(x) for x in tensors]) * (2 / size))
 
 
 def _prefers_products(x):

@@ -133,7 +133,7 @@ class Block(Layer):
             )
             x = self._feed_forward(x, None, sites, observed, False)
         elif (extra := sites.keys_values()) is not None:
-            keys, values = (_heads_first(e, self.compute_dtype) for e in extra)
+            keys, values = (ops.cast(e, self.compute_dtype) for e in extra)
         fixed = {
             "qkv": ops.cast(self.self_attention.layer.qkv_kernel(), self.compute_dtype),
             "memory": memory_keys_values,
@@ -169,14 +169,9 @@ class Block(Layer):
         return x, keys, values
 
 
-def _heads_first(x, dtype):
-    """[batch, length, heads, d_kv] -> [batch, heads, length, d_kv]."""
-    return ops.cast(ops.transpose(x, (0, 2, 1, 3)), dtype)
-
-
 def _prepend(extra, keys, values):
-    """Puts extra keys and values [batch, extra, heads, d_kv] before the real ones."""
-    extra_keys, extra_values = (_heads_first(e, keys.dtype) for e in extra)
+    """Puts extra keys and values [batch, heads, extra, d_kv] before the real ones."""
+    extra_keys, extra_values = (ops.cast(e, keys.dtype) for e in extra)
     return (
         ops.concatenate([extra_keys, keys], axis=2),
         ops.concatenate([extra_values, values], axis=2),

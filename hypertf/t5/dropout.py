@@ -6,6 +6,21 @@ from keras import ops
 from hypertf.t5.layer import Layer
 
 
+def dropout(x, rate, seed_generator, shared_axis=None):
+    """Keeps values with probability 1 - rate, and scales them by its inverse.
+
+    One draw serves the whole of `shared_axis`. The mask is a small tensor of factors:
+    one product in each direction, where choosing element by element takes two passes.
+    Draws are float32 whatever x is, so that the rate is kept in half precision.
+    """
+    shape = list(ops.shape(x))
+    if shared_axis is not None:
+        shape[shared_axis] = 1
+    draws = keras.random.uniform(tuple(shape), dtype="float32", seed=seed_generator)
+    mask = ops.where(draws >= rate, 1.0 / (1.0 - rate), 0.0)
+    return x * ops.cast(mask, x.dtype)
+
+
 class Dropout(Layer):
     """One draw serves a whole axis: by default the length of [batch, length, d_model].
 
@@ -22,8 +37,4 @@ class Dropout(Layer):
     def call(self, x, training=False):
         if not training or not self.rate:
             return x
-        shape = list(ops.shape(x))
-        shape[self.shared_axis] = 1
-        return keras.random.dropout(
-            x, self.rate, tuple(shape), seed=self.seed_generator
-        )
+        return dropout(x, self.rate, self.seed_generator, self.shared_axis)

@@ -30,7 +30,7 @@ class Sites:
     kernels = frozenset()
 
     def keys_values(self):
-        """Keys and values [batch, extra, heads, d_kv] put before the real ones."""
+        """Keys and values [batch, heads, extra, d_kv] put before the real ones."""
         return None
 
     def observe(self, x, place):

@@ -110,7 +110,7 @@ def layer_norm(x, scale, bias):
 
 
 def naive_hyper_prompt(prompts, task, m, k_or_v, norms):
-    """P_k or P_v of one task in block m, by the equations: [length, heads, d_kv]."""
+    """P_k or P_v of one task in block m, by the equations: [heads, length, d_kv]."""
     shared, block = prompts.shared, prompts.blocks[m]
 
     def value(holder, name):
@@ -145,7 +145,7 @@ def naive_hyper_prompt(prompts, task, m, k_or_v, norms):
         if isinstance(prompts, prompt_layers.SepPrompts):
             down, up = down[task], up[task]
     hidden = np.maximum(p @ down, 0)
-    return np.stack([hidden @ up[:, head] for head in range(up.shape[1])], axis=1)
+    return np.stack([hidden @ up[:, head] for head in range(up.shape[1])])
 
 
 @pytest.mark.parametrize("norms", [False, True])
@@ -172,10 +172,14 @@ def rms_norm(x, scale):
 
 
 def naive_attention(layer, table, y, keys, values, bidirectional):
-    """Self-attention of y [length, d_model] with hyper-prompts at -l..-1."""
-    length, (extra, heads, d_kv) = len(y), keys.shape
+    """Self-attention of y [length, d_model] with hyper-prompts at -l..-1.
+
+    keys and values [heads, l, d_kv].
+    """
+    length, (heads, extra, d_kv) = len(y), keys.shape
     q, k, v = ((y @ getattr(layer, n).numpy()).reshape(-1, heads, d_kv) for n in "qkv")
-    k, v = np.concatenate([keys, k]), np.concatenate([values, v])
+    k = np.concatenate([keys.swapaxes(0, 1), k])
+    v = np.concatenate([values.swapaxes(0, 1), v])
     out = np.zeros((length, heads, d_kv))
     for i in range(length):
         seen = extra + (length if bidirectional else i + 1)

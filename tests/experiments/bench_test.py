@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import hypertf
@@ -50,21 +51,25 @@ def test_unknown_operations_are_refused(suite):
 
 def test_methods_suite_measures_a_method_as_tasks_grow(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(methods, "MANY_TASKS", (2, 3))
+    monkeypatch.setattr(methods, "TASKS", (2, 3))
     name = "hyperprompt-global"
     found = methods.run(timing.Options(size="t5-nano", rounds=1, only=(name,)))
     row = found["operations"]["training step"][name]
     assert row["ratio"] > 0 and row["limit"] == 1.05
-    assert set(found["as tasks grow"][name]) == {2, 3}
+    assert set(found["as tasks grow"][name]) == {2, 3, "grown"}
     assert (tmp_path / "out/bench_methods.png").stat().st_size > 1000
     assert name in capsys.readouterr().out
 
 
 def test_growth_is_judged(capsys):
-    growth = {"flat": {8: 1.0, 64: 1.3, 512: 1.09}, "steep": {8: 1.0, 64: 1, 512: 1.11}}
+    ratios = {8: 1.0, 64: 1.3, 512: 1.1}
+    growth = {
+        "flat": {**ratios, "grown": (1.09, 0.02)},
+        "steep": {**ratios, "grown": (1.11, None)},
+    }
     methods.report_growth(growth)
     flat, steep = capsys.readouterr().out.splitlines()[-2:]
-    assert flat.split()[-2:] == ["1.090", "ok"]
+    assert flat.split()[-4:] == ["1.090", "±", "0.020", "ok"]
     assert steep.split()[-2:] == ["1.110", "MISSED"]
 
 
@@ -72,7 +77,17 @@ def test_ratios_are_taken_within_rounds():
     seconds = {"us": [1.0, 10.0, 2.0], "peer": [2.0, 20.0, 4.0]}
     rows = timing.summary(seconds, reference="us")
     assert rows["peer"]["ratio"] == 2.0 and rows["us"]["ratio"] == 1.0
+    assert rows["peer"]["error"] == 0.0
     assert rows["peer"]["min_ms"] == 2000.0 and rows["peer"]["median_ms"] == 4000.0
+
+
+def test_the_error_is_that_of_a_median():
+    """Of many sets of rounds, drawn at random."""
+    draw = np.random.default_rng(0).normal
+    found = [timing.ratio_of(draw(1.0, 0.05, 25), np.ones(25)) for _ in range(2000)]
+    medians, errors = np.transpose(found)
+    assert np.mean(errors) == pytest.approx(np.std(medians), rel=0.1)
+    assert timing.ratio_of([3.0], [2.0]) == (1.5, None)
 
 
 def test_forward_flops_of_a_known_size():

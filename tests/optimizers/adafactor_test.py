@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from hypertf.optimizers import Adafactor, adafactor, reductions
+from hypertf.optimizers import Adafactor, adafactor, adafactor_update, reductions
 
 SHAPES = [
     (),
@@ -128,6 +128,71 @@ def test_options_equal_the_formulas(shape, options, naive_options):
     assert_close(variable, naive.value)
 
 
+@pytest.mark.parametrize("most", [1, 2 * 128 * 130, 2**22])
+@pytest.mark.parametrize("beta1", [0.0, 0.9])
+def test_weights_of_one_shape_do_not_mix(most, beta1, monkeypatch):
+    """Whether each is a group of its own, some are together, or all."""
+    monkeypatch.setattr(
+        adafactor_update, "LARGEST_GROUP", {"factored": most, "full": most}
+    )
+    shapes = [(128, 130), (5,), (128, 130), (3, 4), (5,), (128, 130), (128, 130), ()]
+    names = ["kernel", "bias", "absolute", *"defgh"]
+    naive = [
+        NaiveAdafactor(
+            random(shape, seed), 0.1, beta1=beta1, relative=name != "absolute"
+        )
+        for seed, (shape, name) in enumerate(zip(shapes, names, strict=True))
+    ]
+    variables = [
+        keras.Variable(random(shape, seed), name=name)
+        for seed, (shape, name) in enumerate(zip(shapes, names, strict=True))
+    ]
+    optimizer = Adafactor(0.1, beta1=beta1, exclude_from_parameter_scale=["^absolute$"])
+    for step in range(3):
+        gradients = [
+            random(shape, seed=100 * (step + 1) + i, scale=10.0 ** (i - 3))
+            for i, shape in enumerate(shapes)
+        ]
+        for one, gradient in zip(naive, gradients, strict=True):
+            one.apply(gradient)
+        train(optimizer, variables, [gradients])
+    for variable, one in zip(variables, naive, strict=True):
+        assert_close(variable, one.value)
+
+
+def test_groups_are_of_one_kind_and_not_too_large():
+    def groups(shapes):
+        items = list(enumerate(shapes))
+        found = adafactor_update.groups_of(
+            items, lambda item: item[1], lambda item: "key", 128
+        )
+        return [[number for number, _ in group] for group in found]
+
+    small, large = (512, 512), (2048, 2048)
+    assert groups([small, large, small, (7,), large, (7,)]) == [
+        [0, 2],
+        [1],
+        [3, 5],
+        [4],
+    ]
+    assert [len(group) for group in groups([small] * 40)] == [16, 16, 8]
+    assert [len(group) for group in groups([(64, 512, 16)] * 3)] == [1, 1, 1]
+
+
+def test_one_more_weight_of_a_shape_costs_few_operations():
+    """A graph of many small operations takes long to make and to start."""
+
+    def operations(count):
+        variables = [keras.Variable(random((128, 130))) for _ in range(count)]
+        optimizer = Adafactor()
+        optimizer.build(variables)
+        gradients = [tf.zeros((128, 130))] * count
+        apply = tf.function(lambda: optimizer.apply(gradients, variables))
+        return len(apply.get_concrete_function().graph.get_operations())
+
+    assert operations(8) - operations(7) <= 25
+
+
 @pytest.mark.parametrize("shape", [(), (7,), (128, 150)], ids=str)
 def test_zero_gradients_change_nothing(shape):
     variable = keras.Variable(random(shape))
@@ -150,7 +215,8 @@ def test_row_without_gradient_beside_very_large_gradients_stays_finite():
 def test_long_sums_keep_their_digits():
     # Adding 40,000 equal float32 numbers one by one loses four digits.
     squares = tf.fill([40_000, 3], 1.1)
-    np.testing.assert_allclose(reductions.mean(squares, 0), [1.1] * 3, rtol=1e-5)
+    means = reductions.means([squares, 2 * squares], 0)
+    np.testing.assert_allclose(means, [[1.1] * 3, [2.2] * 3], rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -159,15 +225,16 @@ def test_half_precision_rounds_once(shape, dtype):
     start = np.array(tf.cast(tf.cast(random(shape), dtype), "float32"))
     gradient = np.array(tf.cast(tf.cast(random(shape, 1), dtype), "float32"))
     full, half = keras.Variable(start), keras.Variable(start, dtype=dtype)
-    optimizer = Adafactor(0.01)
-    optimizer.apply([tf.constant(gradient), tf.cast(gradient, dtype)], [full, half])
+    # One each: where a value stands in its group decides how its sums round.
+    train(full_optimizer := Adafactor(0.01), [full], [[gradient]])
+    train(optimizer := Adafactor(0.01), [half], [[tf.cast(gradient, dtype)]])
     np.testing.assert_array_equal(
         keras.ops.cast(half, "float32"),
         keras.ops.cast(keras.ops.cast(full, dtype), "float32"),
     )
     for name, slot in optimizer.slots(half).items():
         assert slot.dtype == "float32"
-        np.testing.assert_array_equal(slot, optimizer.slots(full)[name])
+        np.testing.assert_array_equal(slot, full_optimizer.slots(full)[name])
 
 
 def test_learning_rate_schedule_and_callable():

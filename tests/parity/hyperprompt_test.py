@@ -144,8 +144,9 @@ def test_hyper_prompts(golden, stack):
         "encoder": lambda: conditioner.encoder(tasks),
         "decoder": lambda: conditioner.decoder(tasks, None, None),
     }[stack]()
-    keys = np.stack([block.keys for block in made.blocks])
-    values = np.stack([block.values for block in made.blocks])
+    # Ours have the heads before the length.
+    keys = np.stack([block.keys for block in made.blocks]).swapaxes(2, 3)
+    values = np.stack([block.values for block in made.blocks]).swapaxes(2, 3)
     assert relative_error(keys, io[f"{stack}_hyperprompt_k"]) < TOLERANCE
     assert relative_error(values, io[f"{stack}_hyperprompt_v"]) < TOLERANCE
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import hypertf
-from hypertf.t5.dropout import Dropout
+from hypertf.t5.dropout import Dropout, dropout
 from hypertf.t5.norm import RMSNorm
 from hypertf.training import T5Loss
 from tests.helpers import V1_1, relative_error, rows, tiny_config, tiny_model
@@ -125,15 +125,27 @@ def test_dropout_mask_is_shared_along_the_length(shape):
     np.testing.assert_array_equal(layer(np.ones(shape, "float32")), np.ones(shape))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_dropout_keeps_its_rate_in_half_precision(dtype):
+    x = tf.ones((1000, 1000), dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = dropout(x, 0.1, keras.random.SeedGenerator(0))
+    gradient = tape.gradient(y, x)
+    assert y.dtype == gradient.dtype == dtype
+    assert np.mean(y == 0) == pytest.approx(0.1, abs=0.0015)  # five deviations
+    np.testing.assert_array_equal(gradient, y)  # the input is all ones
+
+
 def test_dropout_sits_where_mesh_has_it(monkeypatch):
     """Embedding, attention weights, FFN hidden, each sublayer, end of the stack."""
     seen = []
 
-    def record(x, rate, noise_shape, seed):
-        seen.append(tuple(noise_shape))
-        return x
+    def record(shape, dtype, seed):
+        seen.append(shape)
+        return np.ones(shape, dtype)
 
-    monkeypatch.setattr(keras.random, "dropout", record)
+    monkeypatch.setattr(keras.random, "uniform", record)
     model = tiny_model(num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.1)
     model(batch(), training=True)
     stream, hidden = (2, 1, 16), (2, 1, 24)

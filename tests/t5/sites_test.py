@@ -72,8 +72,10 @@ class EveryBlock(Sites):
         self.w, self.gate, self.num_tokens = weights, gate, num_tokens
 
     def keys_values(self):
-        keys, values = self.w["keys"], self.w["values"]
-        return (keys, values) if keys.shape[1] else None
+        both = (self.w["keys"], self.w["values"])  # [batch, extra, heads, d_kv]
+        if not both[0].shape[1]:
+            return None
+        return tuple(ops.transpose(x, (0, 2, 1, 3)) for x in both)
 
     def observe(self, x, place):
         if place == "input" or not self.num_tokens:
