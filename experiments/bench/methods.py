@@ -38,6 +38,8 @@ def run(options):
     steps, growth = {}, {}
     for name in names:
         steps[name], growth[name] = measure(workload, name, plain, options.rounds)
+        ratio = timing.times(steps[name]["ratio"], steps[name]["error"])
+        print(f"{name}: {ratio} x plain", flush=True)
         gc.collect()  # a model and its functions refer to each other
     growth = {name: row for name, row in growth.items() if row}
     report(steps)
