@@ -14,6 +14,7 @@ import tensorflow as tf
 from hypertf.checkpoints.reader import Reader, Tensor, row_ranges
 from hypertf.checkpoints.rules import FINAL_NORM, NORM, STACK, Rule
 from hypertf.checkpoints.values import grouped
+from hypertf.keras_internals import trained_variables
 from hypertf.t5.config import T5Config
 from hypertf.t5.weights import named_weights
 
@@ -183,7 +184,7 @@ def check_optimizer(optimizer):
 
 def is_trained(optimizer, variable):
     """Whether the optimizer was built for this variable."""
-    return any(v is variable for v in optimizer._trainable_variables)
+    return any(v is variable for v in trained_variables(optimizer))
 
 
 def write(tensors, prefix):

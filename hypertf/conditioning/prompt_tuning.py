@@ -19,6 +19,7 @@ from keras import ops
 
 from hypertf.conditioning import base
 from hypertf.conditioning.registry import register
+from hypertf.keras_internals import in_stateless_scope
 from hypertf.t5.sites import StackSites
 from hypertf.t5.weights import add_weight
 
@@ -169,8 +170,6 @@ def _rows(table, ids):
 
 def _is_unallocated():
     """Whether weights are built without values; see `hypertf.t5.Unallocated`."""
-    from keras.src.backend.common.stateless_scope import in_stateless_scope
-
     return in_stateless_scope()
 
 

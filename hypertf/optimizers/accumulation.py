@@ -1,10 +1,13 @@
 """Gradient accumulation that also works under a tf.distribute strategy."""
 
-import keras
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 
+from hypertf.keras_internals import Optimizer, micro_steps, replicas_must_meet
 
-class AccumulatingOptimizer(keras.optimizers.Optimizer):
+
+class AccumulatingOptimizer(Optimizer):
     """A Keras optimizer whose `gradient_accumulation_steps` works with replicas.
 
     Keras decides in each replica, inside `tf.cond`, whether to update, and updates
@@ -12,9 +15,10 @@ class AccumulatingOptimizer(keras.optimizers.Optimizer):
     Here they meet first, decide together, and continue as replicas in the branch.
     """
 
-    def _backend_apply_gradients(self, grads, trainable_variables):
-        if not self.gradient_accumulation_steps or not _replicas_must_meet():
-            super()._backend_apply_gradients(grads, trainable_variables)
+    def apply_in_replica(self, gradients: Sequence, variables: Sequence) -> None:
+        """Accumulates gradients, or updates the variables by their means."""
+        if not self.gradient_accumulation_steps or not replicas_must_meet():
+            super().apply_in_replica(gradients, variables)
             return
         if self.use_ema:
             raise ValueError(
@@ -22,41 +26,28 @@ class AccumulatingOptimizer(keras.optimizers.Optimizer):
                 f"gradient_accumulation_steps={self.gradient_accumulation_steps} "
                 f"under {type(tf.distribute.get_strategy()).__name__}"
             )
-        accumulators = [
-            self._accumulated_gradients[self._get_variable_index(variable)]
-            for variable in trainable_variables
-        ]
+        accumulators = self.accumulators(variables)
 
-        def accumulate(grads):
-            self._backend_increment_gradient_accumulators(grads, accumulators)
+        def accumulate(gradients):
+            self.accumulate(gradients, accumulators)
 
-        def update(grads):
-            pairs = zip(grads, accumulators, strict=True)
-            grads = [
+        def update(gradients):
+            pairs = zip(gradients, accumulators, strict=True)
+            means = [
                 (g + total) / self.gradient_accumulation_steps for g, total in pairs
             ]
-            grads = self._clip_gradients(grads)
-            self._apply_weight_decay(trainable_variables)
-            self._backend_update_step(grads, trainable_variables, self.learning_rate)
-            self._backend_reset_gradient_accumulators()
+            self.update_from_accumulated(means, variables)
 
-        def decide(strategy, grads):
-            position = (self._iterations + 1) % self.gradient_accumulation_steps
+        def decide(strategy, gradients):
+            position = (micro_steps(self) + 1) % self.gradient_accumulation_steps
             tf.cond(
                 tf.equal(position, 0),
-                lambda: _run(strategy, update, grads),
-                lambda: _run(strategy, accumulate, grads),
+                lambda: _run(strategy, update, gradients),
+                lambda: _run(strategy, accumulate, gradients),
             )
 
-        tf.distribute.get_replica_context().merge_call(decide, args=(grads,))
+        tf.distribute.get_replica_context().merge_call(decide, args=(gradients,))
 
 
-def _replicas_must_meet():
-    return (
-        tf.distribute.has_strategy()
-        and not tf.__internal__.distribute.strategy_supports_no_merge_call()
-    )
-
-
-def _run(strategy, function, grads):
-    strategy.run(function, args=(grads,))
+def _run(strategy: tf.distribute.Strategy, function: Callable, gradients) -> None:
+    strategy.run(function, args=(gradients,))

@@ -10,6 +10,13 @@ import re
 import keras
 import tensorflow as tf
 
+from hypertf.keras_internals import (
+    check_known,
+    micro_steps,
+    strategy_of,
+    trained_variables,
+    variable_index,
+)
 from hypertf.optimizers.accumulation import AccumulatingOptimizer
 from hypertf.optimizers.adafactor_update import (
     factored_changes,
@@ -110,8 +117,8 @@ class Adafactor(AccumulatingOptimizer):
         """The state of a variable: `vr` and `vc`, or `v`; `m` if there is momentum."""
         if not self.built:
             raise ValueError("Adafactor has no slots before build(variables)")
-        self._check_variables_are_known([variable])
-        return dict(self._slots[self._get_variable_index(variable)])
+        check_known(self, variable)
+        return dict(self._slots[variable_index(self, variable)])
 
     def set_step(self, step):
         """Sets t, for example to the step of an imported checkpoint.
@@ -119,29 +126,29 @@ class Adafactor(AccumulatingOptimizer):
         Unlike `iterations.assign` this also holds with gradient accumulation, where
         `iterations` is computed from a count of micro-steps.
         """
-        self._iterations.assign(step * (self.gradient_accumulation_steps or 1))
+        micro_steps(self).assign(step * (self.gradient_accumulation_steps or 1))
 
     def apply(self, grads, trainable_variables=None):
         """Updates the variables, after making sparse gradients dense."""
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
-        variables = trainable_variables or self._trainable_variables
+        variables = trainable_variables or trained_variables(self)
         if len(grads) == len(variables):
             pairs = zip(grads, variables, strict=True)
             grads = [_dense(gradient, variable) for gradient, variable in pairs]
         super().apply(grads, trainable_variables)
 
-    def _distributed_tf_update_step(self, distribution, grads_and_vars, learning_rate):
+    def update_all(self, strategy, pairs, learning_rate):
         """Keras's loop over variables, with those of one shape taken together."""
         groups = groups_of(
-            grads_and_vars,
+            pairs,
             lambda pair: tuple(pair[1].shape),
             lambda pair: (self._is_relative_step(pair[1]), pair[1].device),
             self.min_dim_size_to_factor,
         )
         for group in groups:
             gradients, variables = zip(*group, strict=True)
-            distribution.extended.update(
+            strategy.extended.update(
                 variables[0],
                 lambda first, *args: self._update_group(*args),
                 args=(gradients, variables, learning_rate),
@@ -154,7 +161,7 @@ class Adafactor(AccumulatingOptimizer):
 
     def _update_group(self, gradients, variables, learning_rate):
         """Updates variables of one shape and their slots."""
-        slots = [self._slots[self._get_variable_index(v)] for v in variables]
+        slots = [self._slots[variable_index(self, v)] for v in variables]
         values = [tf.cast(variable, "float32") for variable in variables]
         changes, new_slots = self.compute_changes(
             [tf.cast(gradient, "float32") for gradient in gradients],
@@ -196,7 +203,7 @@ class Adafactor(AccumulatingOptimizer):
         return changes, new_slots
 
     def _is_relative_step(self, variable):
-        return self._is_relative[self._get_variable_index(variable)]
+        return self._is_relative[variable_index(self, variable)]
 
     def _takes_relative_steps(self, variable):
         return self.multiply_by_parameter_scale and not any(
@@ -205,7 +212,7 @@ class Adafactor(AccumulatingOptimizer):
         )
 
     def _create_slots(self, variable):
-        if self._overwrite_variable_with_gradient(variable):
+        if getattr(variable, "overwrite_with_gradient", False):
             return {}
         shapes = slot_shapes(tuple(variable.shape), self.min_dim_size_to_factor)
         if self.beta1:
@@ -214,7 +221,7 @@ class Adafactor(AccumulatingOptimizer):
         prefix = re.sub("[/:]", "_", _path(variable))
         if isinstance(variable, keras.Variable):
             variable = variable.value
-        with self._distribution_strategy.extended.colocate_vars_with(variable):
+        with strategy_of(self).extended.colocate_vars_with(variable):
             return {
                 slot: self.add_variable(
                     shape, dtype="float32", name=f"{prefix}_slot_{slot}"

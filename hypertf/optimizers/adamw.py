@@ -2,6 +2,8 @@
 
 import keras
 
+from hypertf.keras_internals import adam_moments, check_known, micro_steps
+
 
 @keras.saving.register_keras_serializable("hypertf")
 class AdamW(keras.optimizers.AdamW):
@@ -20,10 +22,9 @@ class AdamW(keras.optimizers.AdamW):
 
     def slots(self, variable):
         """The state of a variable: its momentum `m` and velocity `v`."""
-        self._check_variables_are_known([variable])
-        index = self._get_variable_index(variable)
-        return {"m": self._momentums[index], "v": self._velocities[index]}
+        check_known(self, variable)
+        return adam_moments(self, variable)
 
     def set_step(self, step):
         """Sets the number of updates made, as of a restored checkpoint."""
-        self._iterations.assign(step * (self.gradient_accumulation_steps or 1))
+        micro_steps(self).assign(step * (self.gradient_accumulation_steps or 1))

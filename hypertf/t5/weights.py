@@ -9,6 +9,8 @@ the one Mesh TensorFlow's T5 gives it, e.g.
 import keras
 from keras import initializers
 
+from hypertf.keras_internals import pending_variables
+
 
 def add_weight(layer, name, dims, initializer):
     """Adds to `layer` the weight `name`; `dims` is `{dimension name: size}`.
@@ -56,7 +58,7 @@ class Unallocated(keras.StatelessScope):
         super().__init__(initialize_variables=False)
 
     def __enter__(self):
-        self._pending = _pending_variables()
+        self._pending = pending_variables()
         self._before = list(self._pending)
         return super().__enter__()
 
@@ -64,11 +66,3 @@ class Unallocated(keras.StatelessScope):
         super().__exit__(*args)
         # Keras would allocate what is pending at the end of any later scope.
         self._pending[:] = self._before
-
-
-def _pending_variables():
-    from keras.src.backend.common import global_state
-
-    return global_state.get_global_attribute(
-        "uninitialized_variables", [], set_to_default=True
-    )
