@@ -1,8 +1,10 @@
 """Settings and fixtures that all tests share."""
 
 import os
+import runpy
 import zlib
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -48,3 +50,16 @@ def shared_path(name=""):
 def shared():
     """The folder of goldens and data that lies beside the project."""
     return shared_path()
+
+
+@pytest.fixture(scope="session")
+def setup_arguments():
+    """What setup.py hands to setuptools."""
+    folder = Path.cwd()
+    with mock.patch("setuptools.setup") as setup:
+        os.chdir(ROOT)  # find_packages looks in the working directory
+        try:
+            runpy.run_path("setup.py")
+        finally:
+            os.chdir(folder)
+    return setup.call_args.kwargs

@@ -3,14 +3,11 @@
 import ast
 import functools
 import os
-import re
-import runpy
 import shutil
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from packaging.requirements import Requirement
@@ -18,19 +15,6 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ("hypertf", "tfds_tasks", "experiments")
-
-
-@pytest.fixture(scope="module")
-def setup_arguments():
-    """What setup.py hands to setuptools."""
-    folder = Path.cwd()
-    with mock.patch("setuptools.setup") as setup:
-        os.chdir(ROOT)  # find_packages looks in the working directory
-        try:
-            runpy.run_path("setup.py")
-        finally:
-            os.chdir(folder)
-    return setup.call_args.kwargs
 
 
 def parse(requirements):
@@ -102,14 +86,6 @@ def test_bounds_hold_what_is_tested(setup_arguments):
         assert requirement.specifier.contains(metadata.version(name)), requirement
         (pin,) = locked[name].specifier
         assert requirement.specifier.contains(pin.version), f"{requirement}, {pin}"
-
-
-def test_bazel_has_the_same_requirements(setup_arguments):
-    build = (ROOT / "BUILD").read_text()
-    labels = set(re.findall(r'"@pypi//(\w+)"', build))
-    extras = setup_arguments["extras_require"]
-    requirements = parse(setup_arguments["install_requires"] + extras["test"])
-    assert labels == {name.replace("-", "_") for name in requirements}
 
 
 def test_every_folder_of_modules_is_installed(setup_arguments):
