@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras.src.backend.common import global_state
 from keras.src.backend.common import stateless_scope as scopes
 
-Variable = keras.Variable | tf.Variable
+from hypertf.types import Array, Tensor, Variable
 
 
 def children(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
@@ -114,22 +114,27 @@ class Optimizer(keras.optimizers.Optimizer):
     """A Keras optimizer that gives its inner steps public names.
 
     A subclass may override `apply_in_replica` and `update_all`; the others are to
-    be called. Relies on `apply` calling
-    `_backend_apply_gradients`, and on that calling `_backend_update_step`, which
-    calls `_distributed_tf_update_step` where replicas have met.
+    be called. Relies on `apply` calling `_backend_apply_gradients`, and on that
+    calling `_backend_update_step`, which calls `_distributed_tf_update_step` where
+    replicas have met.
     """
 
-    def apply_in_replica(self, gradients: Sequence, variables: Sequence) -> None:
+    def apply_in_replica(
+        self, gradients: Sequence[Tensor], variables: Sequence[Variable]
+    ) -> None:
         """Accumulates gradients, or clips them and updates the variables."""
         super()._backend_apply_gradients(gradients, variables)
 
     def update_all(
-        self, strategy: tf.distribute.Strategy, pairs: Sequence, learning_rate
+        self,
+        strategy: tf.distribute.Strategy,
+        pairs: Sequence[tuple],
+        learning_rate: Array,
     ) -> None:
         """Updates each variable of pairs (gradient summed over replicas, variable)."""
         super()._distributed_tf_update_step(strategy, pairs, learning_rate)
 
-    def accumulators(self, variables: Sequence) -> list[keras.Variable]:
+    def accumulators(self, variables: Sequence[Variable]) -> list[keras.Variable]:
         """Lists the sums of gradients of these variables.
 
         Relies on `Optimizer._accumulated_gradients`.
@@ -139,14 +144,18 @@ class Optimizer(keras.optimizers.Optimizer):
             for variable in variables
         ]
 
-    def accumulate(self, gradients: Sequence, accumulators: Sequence) -> None:
+    def accumulate(
+        self, gradients: Sequence[Tensor], accumulators: Sequence[Variable]
+    ) -> None:
         """Adds gradients to the accumulators.
 
         Relies on `Optimizer._backend_increment_gradient_accumulators`.
         """
         self._backend_increment_gradient_accumulators(gradients, accumulators)
 
-    def update_from_accumulated(self, gradients: Sequence, variables: Sequence) -> None:
+    def update_from_accumulated(
+        self, gradients: Sequence[Tensor], variables: Sequence[Variable]
+    ) -> None:
         """Updates variables by means of accumulated gradients, and clears the sums.
 
         Does what Keras does at the last of several micro-steps. Relies on

@@ -1,10 +1,11 @@
 """Gradient accumulation that also works under a tf.distribute strategy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from hypertf.keras_internals import Optimizer, micro_steps, replicas_must_meet
+from hypertf.types import Tensor, Variable
 
 
 class AccumulatingOptimizer(Optimizer):
@@ -15,7 +16,9 @@ class AccumulatingOptimizer(Optimizer):
     Here they meet first, decide together, and continue as replicas in the branch.
     """
 
-    def apply_in_replica(self, gradients: Sequence, variables: Sequence) -> None:
+    def apply_in_replica(
+        self, gradients: Sequence[Tensor], variables: Sequence[Variable]
+    ) -> None:
         """Accumulates gradients, or updates the variables by their means."""
         if not self.gradient_accumulation_steps or not replicas_must_meet():
             super().apply_in_replica(gradients, variables)
@@ -49,5 +52,5 @@ class AccumulatingOptimizer(Optimizer):
         tf.distribute.get_replica_context().merge_call(decide, args=(gradients,))
 
 
-def _run(strategy: tf.distribute.Strategy, function: Callable, gradients) -> None:
+def _run(strategy, function, gradients):
     strategy.run(function, args=(gradients,))

@@ -5,15 +5,19 @@ and softmax are float32 whatever the compute type. The layer holds the kernels a
 the parts of attention; the block puts them together, at once or step by step.
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import ops
 
+from hypertf.t5.config import T5Config
 from hypertf.t5.dropout import Dropout
 from hypertf.t5.layer import Layer
 from hypertf.t5.products import project
-from hypertf.t5.sites import PLAIN
+from hypertf.t5.sites import PLAIN, Sites
 from hypertf.t5.weights import add_weight, normal
+from hypertf.types import Array, Tensor
 
 MASKED = -1e9
 
@@ -25,8 +29,13 @@ class Attention(Layer):
     """
 
     def __init__(
-        self, config, seed_generator, relative_bias=False, prefix="", **kwargs
-    ):
+        self,
+        config: T5Config,
+        seed_generator: keras.random.SeedGenerator,
+        relative_bias: bool = False,
+        prefix: str = "",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.config = config
         self.prefix = prefix
@@ -40,7 +49,7 @@ class Attention(Layer):
             dtype=self.dtype_policy,
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         c = self.config
         inward = {"d_model": c.d_model, "heads": c.d_heads}
         outward = {"heads": c.d_heads, "d_model": c.d_model}
@@ -59,25 +68,31 @@ class Attention(Layer):
             )
         self.built = True
 
-    def split_heads(self, x):
-        """[batch, length, heads * d_kv] -> [batch, heads, length, d_kv]."""
+    def split_heads(self, x: Tensor) -> Tensor:
+        """Turns [batch, length, heads * d_kv] into [batch, heads, length, d_kv]."""
         x = ops.reshape(
             x, (-1, ops.shape(x)[1], self.config.num_heads, self.config.d_kv)
         )
         return ops.transpose(x, (0, 2, 1, 3))
 
-    def output(self, x, sites=PLAIN, observed=None):
-        """[batch, heads, length, d_kv] -> [batch, length, d_model]."""
+    def output(self, x: Tensor, sites: Sites = PLAIN, observed: Any = None) -> Tensor:
+        """Turns [batch, heads, length, d_kv] into [batch, length, d_model]."""
         x = ops.transpose(x, (0, 2, 1, 3))
         x = ops.reshape(x, (-1, ops.shape(x)[1], self.config.d_heads))
         return self._project("o", x, sites, observed)
 
-    def qkv_kernel(self):
-        """q, k and v side by side: one product is faster than three."""
+    def qkv_kernel(self) -> Tensor:
+        """Joins q, k and v side by side: one product is faster than three."""
         return ops.concatenate([self.q, self.k, self.v], axis=1)
 
-    def queries_keys_values(self, x, sites=PLAIN, observed=None, kernel=None):
-        """Each [batch, heads, length, d_kv], of the same input x."""
+    def queries_keys_values(
+        self,
+        x: Tensor,
+        sites: Sites = PLAIN,
+        observed: Any = None,
+        kernel: Array | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Makes queries, keys and values of x, each [batch, heads, length, d_kv]."""
         if sites.kernels & {"q", "k", "v"}:
             return tuple(
                 self.split_heads(sites.project(name, x, getattr(self, name), observed))
@@ -88,8 +103,8 @@ class Attention(Layer):
         qkv = ops.reshape(qkv, (-1, ops.shape(x)[1], 3, c.num_heads, c.d_kv))
         return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
 
-    def queries(self, x, sites=PLAIN):
-        """[batch, length, d_model] -> [batch, heads, length, d_kv]."""
+    def queries(self, x: Tensor, sites: Sites = PLAIN) -> Tensor:
+        """Makes queries [batch, heads, length, d_kv] of x [batch, length, d_model]."""
         return self.split_heads(self._project("q", x, sites, None))
 
     def _project(self, name, x, sites, observed):
@@ -98,8 +113,10 @@ class Attention(Layer):
             return sites.project(name, x, kernel, observed)
         return project(x, kernel)
 
-    def keys_values(self, memory, sites=PLAIN):
-        """Keys and values of the encoder's output, for cross-attention."""
+    def keys_values(
+        self, memory: Tensor, sites: Sites = PLAIN
+    ) -> tuple[Tensor, Tensor]:
+        """Makes keys and values of the encoder's output, for cross-attention."""
         if sites.kernels & {self.prefix + "k", self.prefix + "v"}:
             return tuple(
                 self.split_heads(self._project(name, memory, sites, None))
@@ -110,8 +127,18 @@ class Attention(Layer):
         kv = ops.reshape(kv, (-1, ops.shape(memory)[1], 2, c.num_heads, c.d_kv))
         return ops.unstack(ops.transpose(kv, (2, 0, 3, 1, 4)), 2)
 
-    def attend(self, queries, keys, values, bias, training=False):
-        """All of [..., length, d_kv]; bias [..., query, key] in float32."""
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        bias: Tensor,
+        training: bool = False,
+    ) -> Tensor:
+        """Takes means of the values, by how well queries match keys.
+
+        All are [..., length, d_kv]; bias [..., query, key] is float32.
+        """
         logits = tf.matmul(
             ops.cast(queries, "float32"), ops.cast(keys, "float32"), transpose_b=True
         )

@@ -17,13 +17,21 @@ length; `"huggingface-never"` by the longest, as its `early_stopping="never"`.
 """
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from keras import ops
 
-from hypertf.t5.decoding import END, Steps
+from hypertf.t5.decoding import END, Options, Steps
+from hypertf.types import Batch, Tensor
+
+if TYPE_CHECKING:
+    from hypertf.t5.model import T5
 
 WORST = -1e7
+
+Beams = tuple[Tensor, Tensor]  # ids [batch, beams, length], values [batch, beams]
+Candidates = tuple[Tensor, Tensor, Tensor]  # ids, log probabilities, new tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,20 +44,23 @@ class Rules:
     max_length: int
 
     @property
-    def t5(self):
+    def t5(self) -> bool:
+        """Whether the style is one of T5's own."""
         return self.style.startswith("t5")
 
     @property
-    def candidates_per_beam(self):
+    def candidates_per_beam(self) -> int:
+        """How many continuations of each beam are looked at."""
         return 2 if self.style == "t5" else 2 * self.beam_size
 
-    def normalise(self, log_probs, length):
+    def normalise(self, log_probs: Tensor, length: int | Tensor) -> Tensor:
+        """Divides log probabilities by the penalty for their length."""
         length = ops.cast(length, "float32")
         base = (5.0 + length) / 6.0 if self.t5 else length
         return log_probs / ops.power(base, self.penalty)
 
-    def finishing(self, tokens, length):
-        """Which of the candidates [batch, 2 * beams], best first, are finished."""
+    def finishing(self, tokens: Tensor, length: int | Tensor) -> Tensor:
+        """Marks the candidates [batch, 2 * beams], best first, that are finished."""
         ends = tokens == END
         if self.t5:
             return ends
@@ -57,8 +68,10 @@ class Rules:
         best_half = ops.arange(2 * self.beam_size) < self.beam_size
         return ops.logical_and(ops.logical_or(ends, at_limit), best_half)
 
-    def done(self, live_log_probs, finished_scores, length):
-        """Rows [batch] whose finished beams no live one can still beat."""
+    def done(
+        self, live_log_probs: Tensor, finished_scores: Tensor, length: int | Tensor
+    ) -> Tensor:
+        """Marks the rows [batch] whose finished beams no live one can still beat."""
         reach = length if self.style == "huggingface" else self.max_length
         best = self.normalise(live_log_probs[:, 0], reach)
         filled = finished_scores > WORST / 2
@@ -69,8 +82,8 @@ class Rules:
         return ops.logical_and(ops.all(filled, axis=1), worst >= best)
 
 
-def search(model, inputs, options):
-    """ids [batch, beam_size, max_length], best first, and their scores."""
+def search(model: "T5", inputs: Batch, options: Options) -> Beams:
+    """Returns ids [batch, beam_size, max_length], best first, and their scores."""
     beams, length = options.beam_size, options.max_length
     rules = Rules(options.beam_style, options.length_penalty, beams, length)
     steps = Steps(model, inputs, length, beams)
@@ -98,7 +111,8 @@ def search(model, inputs, options):
     return results(live=state[3], finished=state[4], rules=rules)
 
 
-def start(steps, length):
+def start(steps: Steps, length: int) -> tuple:
+    """Makes the state of the loop before its first step."""
     rows = (steps.batch, steps.beams)
     ids = ops.zeros((*rows, length), "int32")
     # All beams begin alike: only the first may grow at the first step.
@@ -110,8 +124,13 @@ def start(steps, length):
     return index, done, ops.zeros(rows, "int32"), live, finished, steps.caches
 
 
-def grow(logits, live, index, rules):
-    """The 2 * beams likeliest continuations: (ids, log probs, tokens), and origin."""
+def grow(
+    logits: Tensor, live: Beams, index: Tensor, rules: Rules
+) -> tuple[Candidates, Tensor]:
+    """Takes the 2 * beams likeliest continuations, and the beams they come from.
+
+    The first are (ids, log probabilities, new tokens), the second [batch, 2 * beams].
+    """
     ids, log_probs = live
     log_probs = ops.log_softmax(logits, axis=-1) + log_probs[:, :, None]
     per_beam = min(rules.candidates_per_beam, logits.shape[-1])
@@ -127,8 +146,13 @@ def grow(logits, live, index, rules):
     return (ids, log_probs, tokens), origin
 
 
-def keep_finished(finished, candidates, index, rules):
-    """The best `beams` of those finished before and those finishing now."""
+def keep_finished(
+    finished: Beams,
+    candidates: Candidates,
+    index: Tensor,
+    rules: Rules,
+) -> Beams:
+    """Keeps the best `beams` of those finished before and those finishing now."""
     ids, log_probs, tokens = candidates
     scores = rules.normalise(log_probs, index + 1)
     scores = ops.where(rules.finishing(tokens, index + 1), scores, WORST)
@@ -138,8 +162,10 @@ def keep_finished(finished, candidates, index, rules):
     return tf.gather(all_ids, best, batch_dims=1), scores
 
 
-def keep_live(candidates, origin, beams):
-    """The best `beams` that have not ended, and the beams they came from."""
+def keep_live(
+    candidates: Candidates, origin: Tensor, beams: int
+) -> tuple[Beams, Tensor]:
+    """Keeps the best `beams` that have not ended, with the beams they came from."""
     ids, log_probs, tokens = candidates
     open_log_probs = ops.where(tokens == END, WORST, log_probs)
     log_probs, best = ops.top_k(open_log_probs, beams, sorted=True)
@@ -147,8 +173,8 @@ def keep_live(candidates, origin, beams):
     return (ids, log_probs), tf.gather(origin, best, batch_dims=1)
 
 
-def results(live, finished, rules):
-    """The finished beams; the live ones of rows in which nothing has finished."""
+def results(live: Beams, finished: Beams, rules: Rules) -> Beams:
+    """Returns the finished beams; of rows in which none has finished, the live ones."""
     none = ops.all(finished[1] <= WORST / 2, axis=1)
     live_scores = rules.normalise(live[1], rules.max_length)
     ids = ops.where(none[:, None, None], live[0], finished[0])

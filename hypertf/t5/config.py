@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+from typing import Any, Self
 
 ACTIVATIONS = ("relu", "gated-gelu")
 
@@ -35,7 +36,7 @@ class T5Config:
     num_buckets: int = 32
     max_distance: int = 128
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             if field.type in (int, "int"):
                 self._require_positive(field.name)
@@ -63,17 +64,18 @@ class T5Config:
             raise ValueError(f"T5Config: {name}={value!r}, expected an integer >= 1")
 
     @property
-    def gated(self):
+    def gated(self) -> bool:
+        """Whether the feed-forward multiplies two products, as in T5 1.1."""
         return self.activation == "gated-gelu"
 
     @property
-    def d_heads(self):
+    def d_heads(self) -> int:
         """Width of all heads together; need not equal `d_model`."""
         return self.num_heads * self.d_kv
 
     @classmethod
-    def from_name(cls, name, **overrides):
-        """The published size `name`, with any field replaced by `overrides`."""
+    def from_name(cls, name: str, **overrides: Any) -> Self:
+        """Returns the published size `name`, with any field replaced by `overrides`."""
         if name not in _SIZES:
             near = difflib.get_close_matches(str(name), _SIZES, n=1, cutoff=0.0)
             raise ValueError(
@@ -83,11 +85,12 @@ class T5Config:
         return dataclasses.replace(_SIZES[name], **overrides)
 
     @classmethod
-    def names(cls):
-        """All known sizes."""
+    def names(cls) -> tuple[str, ...]:
+        """Lists all known sizes."""
         return tuple(_SIZES)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields by name, as `T5Config(**fields)` takes them."""
         return dataclasses.asdict(self)
 
 

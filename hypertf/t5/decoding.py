@@ -6,15 +6,22 @@ handled as [batch, beams]: what belongs to an example is never copied per beam.
 """
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from keras import ops
 
 from hypertf.t5.scoring import token_log_probs
 from hypertf.t5.stacks import mask_bias
+from hypertf.types import Batch, Tensor
+
+if TYPE_CHECKING:
+    from hypertf.t5.model import T5
 
 BEAM_STYLES = ("t5", "t5-full", "huggingface", "huggingface-never")  # see beam.py
 END = 1  # id of the end token; 0 is padding and starts the decoder
+
+Caches = list[tuple[Tensor, Tensor]]  # keys and values of each block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Options:
     num_sequences: int = 1
     return_scores: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("max_length", "beam_size", "num_sequences"):
             self._require(name, _is_int(getattr(self, name), 1), "an integer >= 1")
         self._require("top_k", _is_int(self.top_k, 0), "an integer >= 0 (0: all)")
@@ -73,7 +80,7 @@ def _is_int(value, least):
 class Steps:
     """The decoder, ready to run token by token over `max_length` steps."""
 
-    def __init__(self, model, inputs, max_length, beams):
+    def __init__(self, model: "T5", inputs: Batch, max_length: int, beams: int) -> None:
         self.model = model
         memory, memory_mask = model.encode(inputs)
         self.sites = model.decoder_sites(inputs, memory, memory_mask)
@@ -122,8 +129,8 @@ class Steps:
         start = ops.reshape(start, (-1, self.capacity, config.d_kv))
         return ops.repeat(start, self.beams, axis=0)
 
-    def reorder(self, caches, origin):
-        """The caches of beams that continue the beams origin [batch, beams]."""
+    def reorder(self, caches: Caches, origin: Tensor) -> Caches:
+        """Returns the caches of beams that continue the beams origin [batch, beams]."""
 
         def pick(cache):
             beams = ops.reshape(
@@ -135,8 +142,10 @@ class Steps:
 
         return [tuple(pick(c) for c in cache) for cache in caches]
 
-    def __call__(self, tokens, index, caches):
-        """tokens [batch, beams] at step `index` -> logits [batch, beams, vocab]."""
+    def __call__(
+        self, tokens: Tensor, index: Tensor, caches: Caches
+    ) -> tuple[Tensor, Caches]:
+        """Runs tokens [batch, beams] at step `index`: logits [batch, beams, vocab]."""
         model = self.model
         x = model.shared(tokens)
         place = self.offset + index
@@ -159,8 +168,10 @@ class Steps:
         return model.logits(x), new_caches
 
 
-def sample(model, inputs, options, seed):
-    """Greedy decoding, or sampling when the temperature is above 0.
+def sample(
+    model: "T5", inputs: Batch, options: Options, seed: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Decodes greedily, or samples when the temperature is above 0.
 
     Returns ids [batch, num_sequences, max_length], 0 after the end token, and the
     log probability of each row if the options ask for it (0 otherwise).
@@ -195,8 +206,8 @@ def sample(model, inputs, options, seed):
     return state[3], state[4]
 
 
-def choose(logits, options, seed, index):
-    """The next token of each row: logits [batch, beams, vocab] -> [batch, beams]."""
+def choose(logits: Tensor, options: Options, seed: Tensor, index: Tensor) -> Tensor:
+    """Chooses each row's next token: logits [batch, beams, vocab] -> [batch, beams]."""
     if options.temperature == 0.0:
         return ops.argmax(logits, axis=-1)
     logits = keep_likely(logits / options.temperature, options.top_k, options.top_p)
@@ -209,7 +220,7 @@ def choose(logits, options, seed, index):
     return ops.argmax(logits + gumbel, axis=-1)
 
 
-def keep_likely(logits, top_k, top_p):
+def keep_likely(logits: Tensor, top_k: int, top_p: float) -> Tensor:
     """Lowers to -inf all but the `top_k` likeliest, and all beyond mass `top_p`."""
     vocab_size = logits.shape[-1]
     if top_k and top_k < vocab_size:

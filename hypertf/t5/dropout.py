@@ -1,12 +1,20 @@
 """Dropout whose mask is shared along the length, as Mesh TensorFlow's T5 has it."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from hypertf.t5.layer import Layer
+from hypertf.types import Tensor
 
 
-def dropout(x, rate, seed_generator, shared_axis=None):
+def dropout(
+    x: Tensor,
+    rate: float,
+    seed_generator: keras.random.SeedGenerator,
+    shared_axis: int | None = None,
+) -> Tensor:
     """Keeps values with probability 1 - rate, and scales them by its inverse.
 
     One draw serves the whole of `shared_axis`. The mask is a small tensor of factors:
@@ -27,14 +35,21 @@ class Dropout(Layer):
     `seed_generator` is the model's own, so that one state holds all its randomness.
     """
 
-    def __init__(self, rate, seed_generator, shared_axis=-2, **kwargs):
+    def __init__(
+        self,
+        rate: float,
+        seed_generator: keras.random.SeedGenerator,
+        shared_axis: int = -2,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.rate = rate
         self.shared_axis = shared_axis
         self.seed_generator = seed_generator
         self.built = True
 
-    def call(self, x, training=False):
+    def call(self, x: Tensor, training: bool = False) -> Tensor:
+        """Drops values of x [batch, length, d_model] in training only."""
         if not training or not self.rate:
             return x
         return dropout(x, self.rate, self.seed_generator, self.shared_axis)

@@ -1,22 +1,27 @@
 """The feed-forward layer: ReLU (T5 1.0) or tanh-GELU gated (1.1)."""
 
+from typing import Any
+
+import keras
 from keras import ops
 
+from hypertf.t5.config import T5Config
 from hypertf.t5.dropout import Dropout
 from hypertf.t5.layer import Layer
 from hypertf.t5.products import project
-from hypertf.t5.sites import PLAIN
+from hypertf.t5.sites import PLAIN, Sites
 from hypertf.t5.weights import add_weight, fan_in
+from hypertf.types import Tensor
 
 
 class Kernel(Layer):
     """One two-dimensional kernel, named `<layer>/kernel`."""
 
-    def __init__(self, dims, **kwargs):
+    def __init__(self, dims: dict[str, int], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dims = dims
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.kernel = add_weight(self, "kernel", self.dims, fan_in())
         self.built = True
 
@@ -24,7 +29,12 @@ class Kernel(Layer):
 class FeedForward(Layer):
     """`wo(relu(wi x))`, or `wo(gelu(wi_0 x) * wi_1 x)`."""
 
-    def __init__(self, config, seed_generator, **kwargs):
+    def __init__(
+        self,
+        config: T5Config,
+        seed_generator: keras.random.SeedGenerator,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.gated = config.gated
         inward = {"d_model": config.d_model, "d_ff": config.d_ff}
@@ -35,19 +45,25 @@ class FeedForward(Layer):
         self.wo = Kernel(outward, name="wo", **policy)
         self.dropout = Dropout(config.dropout_rate, seed_generator, **policy)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         for layer in (*self.wi, self.wo):
             layer.build()
         self.built = True
 
-    def call(self, x, sites=PLAIN, observed=None, training=False):
-        """x [batch, length, d_model] -> the same shape."""
+    def call(
+        self,
+        x: Tensor,
+        sites: Sites = PLAIN,
+        observed: Any = None,
+        training: bool = False,
+    ) -> Tensor:
+        """Applies the layer to x [batch, length, d_model]; the shape stays."""
         hidden = self.hidden(x, sites, observed)
         hidden = self.dropout(hidden, training=training)
         return self._product(self.wo, hidden, sites, observed)
 
-    def hidden(self, x, sites, observed):
-        """[batch, length, d_ff], after the activation."""
+    def hidden(self, x: Tensor, sites: Sites, observed: Any) -> Tensor:
+        """Computes [batch, length, d_ff], after the activation."""
         inner = [self._product(wi, x, sites, observed) for wi in self.wi]
         if self.gated:
             return ops.gelu(inner[0], approximate=True) * inner[1]

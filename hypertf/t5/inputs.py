@@ -1,19 +1,60 @@
-"""Checks of what a user hands to the model, before any long work."""
+"""The model's inputs: their names, and checks of them before any long work.
+
+A batch is a dictionary of integer arrays by these names; 0 is padding in all tokens
+and segments.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
-TOKENS = ("encoder_tokens", "decoder_tokens", "targets")
+from hypertf.types import Batch, Tensor
+
+ENCODER_TOKENS = "encoder_tokens"  # [batch, length]
+DECODER_TOKENS = "decoder_tokens"  # [batch, length], targets shifted right
+TARGETS = "targets"  # [batch, length], or [batch, choices, length] to be ranked
+TASK_IDS = "task_ids"  # [batch]
+INDEX = "index"  # [batch], of a row in its dataset; -1 only fills up a batch
+
+# Of packed rows, each [batch, length].
+ENCODER_SEGMENT_IDS = "encoder_segment_ids"
+ENCODER_POSITIONS = "encoder_positions"
+DECODER_SEGMENT_IDS = "decoder_segment_ids"
+DECODER_POSITIONS = "decoder_positions"
 PACKED = (
-    "encoder_segment_ids",
-    "encoder_positions",
-    "decoder_segment_ids",
-    "decoder_positions",
+    ENCODER_SEGMENT_IDS,
+    ENCODER_POSITIONS,
+    DECODER_SEGMENT_IDS,
+    DECODER_POSITIONS,
 )
 
+OF_ENCODER = (ENCODER_TOKENS, TASK_IDS)
+OF_MODEL = (ENCODER_TOKENS, DECODER_TOKENS, TASK_IDS)
+_TOKENS = (ENCODER_TOKENS, DECODER_TOKENS, TARGETS)
 
-def arrays(inputs):
-    """Lists of numbers as arrays, so that a user may type them."""
+
+def only(batch: Batch, names: Sequence[str]) -> Batch:
+    """Takes from a batch what goes by these names, as far as it is there."""
+    return {name: batch[name] for name in names if name in batch}
+
+
+def shift_right(targets: Tensor, segment_ids: Tensor | None = None) -> Tensor:
+    """Moves targets one place right, into decoder inputs: 0 before each example.
+
+    `[[5, 6, 1, 0]]` becomes `[[0, 5, 6, 1]]`; with segment ids `[[1, 1, 2, 2]]`
+    `[[5, 1, 6, 1]]` becomes `[[0, 5, 0, 6]]`.
+    """
+    shifted = ops.pad(targets[:, :-1], ((0, 0), (1, 0)))
+    if segment_ids is None:
+        return shifted
+    before = ops.pad(segment_ids[:, :-1], ((0, 0), (1, 0)))
+    return ops.where(segment_ids == before, shifted, ops.zeros_like(shifted))
+
+
+def arrays(inputs: Batch) -> Batch:
+    """Turns lists of numbers into arrays, so that a user may type them."""
     if not isinstance(inputs, dict):
         return inputs
     return {
@@ -22,7 +63,13 @@ def arrays(inputs):
     }
 
 
-def check(inputs, required, optional, vocab_size, num_tasks=None):
+def check(
+    inputs: Batch,
+    required: Sequence[str],
+    optional: Sequence[str],
+    vocab_size: int,
+    num_tasks: int | None = None,
+) -> None:
     """Raises one clear error if `inputs` is not what the model takes."""
     if not isinstance(inputs, dict):
         raise ValueError(
@@ -42,7 +89,7 @@ def check(inputs, required, optional, vocab_size, num_tasks=None):
             )
         if value is not None:
             _check_one(name, value, vocab_size)
-            if name == "task_ids" and num_tasks is not None:
+            if name == TASK_IDS and num_tasks is not None:
                 _check_range(name, value, num_tasks, "task id", "num_tasks")
 
 
@@ -55,7 +102,7 @@ def _check_one(name, value, vocab_size):
     if not dtype.is_integer:
         raise ValueError(f"{name}: type {dtype.name}, expected integers")
     rank = len(value.shape)
-    ranks = {"task_ids": (1,), "targets": (2, 3)}.get(name, (2,))
+    ranks = {TASK_IDS: (1,), TARGETS: (2, 3)}.get(name, (2,))
     if rank not in ranks:
         raise ValueError(
             f"{name}: shape {tuple(value.shape)}, expected rank "
@@ -66,7 +113,7 @@ def _check_one(name, value, vocab_size):
             f"{name}: shape {tuple(value.shape)} holds nothing; "
             "expected at least one example of at least one token"
         )
-    if name in TOKENS:
+    if name in _TOKENS:
         _check_range(name, value, vocab_size, "token id", "vocab_size")
 
 

@@ -2,6 +2,8 @@
 
 import functools
 import random
+from collections.abc import Sequence
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
@@ -10,50 +12,21 @@ from keras import ops
 from hypertf.t5 import beam, decoding, scoring
 from hypertf.t5 import inputs as model_inputs
 from hypertf.t5.config import T5Config
-from hypertf.t5.layer import Layer
-from hypertf.t5.products import project, project_on_rows
-from hypertf.t5.sites import StackSites
+from hypertf.t5.embedding import Embedding
+from hypertf.t5.inputs import (
+    DECODER_POSITIONS,
+    DECODER_SEGMENT_IDS,
+    DECODER_TOKENS,
+    ENCODER_POSITIONS,
+    ENCODER_SEGMENT_IDS,
+    ENCODER_TOKENS,
+    TARGETS,
+    TASK_IDS,
+)
+from hypertf.t5.products import project
+from hypertf.t5.sites import Conditioner, StackSites
 from hypertf.t5.stacks import Stack, mask_bias
-from hypertf.t5.weights import add_weight, normal
-
-
-@tf.custom_gradient
-def _embed(table, tokens):
-    """Rows of the table, with a dense gradient.
-
-    The sparse one that TensorFlow would make is joined with the head's dense one
-    as a sparse one of all rows, which is slower than adding them.
-    """
-
-    def gradient(upstream):
-        rows = tf.reshape(upstream, [-1, table.shape[1]])
-        tokens_of_rows = tf.reshape(tokens, [-1])
-        return tf.math.unsorted_segment_sum(rows, tokens_of_rows, table.shape[0]), None
-
-    return tf.gather(table, tokens), gradient
-
-
-class Embedding(Layer):
-    """The table that encoder and decoder share, and the head too when tied."""
-
-    def __init__(self, config, **kwargs):
-        super().__init__(**kwargs)
-        self.config = config
-
-    def build(self, input_shape=None):
-        dims = {"vocab": self.config.vocab_size, "d_model": self.config.d_model}
-        self.embedding = add_weight(self, "embedding", dims, normal(1.0))
-        self.built = True
-
-    def call(self, tokens):
-        """[batch, length] -> [batch, length, d_model]."""
-        x = _embed(self.embedding.value, ops.cast(tokens, "int32"))
-        return ops.cast(x, self.compute_dtype)
-
-    def logits(self, x):
-        """x [batch, length, d_model] times the table, scaled as T5 1.0 does."""
-        x = x * ops.cast(self.config.d_model**-0.5, x.dtype)
-        return project_on_rows(x, self.embedding)
+from hypertf.types import Batch, Tensor
 
 
 @keras.saving.register_keras_serializable("hypertf")
@@ -83,8 +56,13 @@ class T5(keras.Model):
     """
 
     def __init__(
-        self, config, conditioner=None, seed=None, rematerialize=False, **kwargs
-    ):
+        self,
+        config: T5Config | dict[str, Any],
+        conditioner: Conditioner | None = None,
+        seed: int | None = None,
+        rematerialize: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.config = T5Config(**config) if isinstance(config, dict) else config
         self.seed = seed
@@ -101,7 +79,7 @@ class T5(keras.Model):
         self.__dict__["_compiled"] = {}
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         # The largest weights first: the others take the memory these have freed.
         for layer in (self.shared, self.decoder, self.encoder, self.conditioner):
             if layer is not None and not layer.built:
@@ -110,38 +88,40 @@ class T5(keras.Model):
         if self.conditioner is not None:
             self.conditioner.choose_trainable(self)
 
-    def __call__(self, inputs, **kwargs):
+    def __call__(self, inputs: Batch, **kwargs: Any) -> Tensor:
+        """Checks the inputs, and runs the model on them."""
         inputs = model_inputs.arrays(inputs)
-        self.check(inputs, required=("encoder_tokens", "decoder_tokens"))
+        self.check(inputs, required=(ENCODER_TOKENS, DECODER_TOKENS))
         return super().__call__(inputs, **kwargs)
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Batch, training: bool = False) -> Tensor:
+        """Computes logits [batch, target length, vocab]."""
         memory, memory_mask = self.encode(inputs, training)
         sites = self.decoder_sites(inputs, memory, memory_mask, training)
-        segments = inputs.get("decoder_segment_ids")
+        segments = inputs.get(DECODER_SEGMENT_IDS)
         memory_visible = memory_mask[:, None]
         if segments is not None:
-            memory_visible = _same(segments, inputs["encoder_segment_ids"])
+            memory_visible = _same(segments, inputs[ENCODER_SEGMENT_IDS])
         x = self.decoder(
-            self.shared(inputs["decoder_tokens"]),
+            self.shared(inputs[DECODER_TOKENS]),
             sites=sites,
             token_mask=None if segments is None else segments > 0,
             visible=None if segments is None else _same(segments, segments),
-            positions=inputs.get("decoder_positions"),
+            positions=inputs.get(DECODER_POSITIONS),
             memory=memory,
             memory_bias=mask_bias(memory_visible),
             training=training,
         )
         return self.logits(x[:, sites.num_tokens :])
 
-    def check(self, inputs, required):
+    def check(self, inputs: Batch, required: Sequence[str]) -> None:
         """Raises one clear error on bad input; see `hypertf.t5.inputs`."""
-        optional = ["task_ids"]
-        if "decoder_tokens" in required:
+        optional = [TASK_IDS]
+        if DECODER_TOKENS in required:
             optional += model_inputs.PACKED
         if self.conditioner is not None:
-            optional.remove("task_ids")
-            required = (*required, "task_ids")
+            optional.remove(TASK_IDS)
+            required = (*required, TASK_IDS)
         num_tasks = self.conditioner and self.conditioner.num_tasks
         model_inputs.check(
             inputs, required, optional, self.config.vocab_size, num_tasks
@@ -162,20 +142,20 @@ class T5(keras.Model):
                 f"missing {', '.join(missing)}"
             )
 
-    def encode(self, inputs, training=False):
-        """The encoder's output [batch, length, d_model] and its mask."""
+    def encode(self, inputs: Batch, training: bool = False) -> tuple[Tensor, Tensor]:
+        """Computes the encoder's output [batch, length, d_model] and its mask."""
         return self._encode(inputs, self.encoder_sites(inputs, training), training)
 
     def _encode(self, inputs, sites, training):
-        tokens = inputs["encoder_tokens"]
-        segments = inputs.get("encoder_segment_ids")
+        tokens = inputs[ENCODER_TOKENS]
+        segments = inputs.get(ENCODER_SEGMENT_IDS)
         mask = tokens > 0 if segments is None else segments > 0
         x = self.encoder(
             self.shared(tokens),
             sites=sites,
             token_mask=mask,
             visible=None if segments is None else _same(segments, segments),
-            positions=inputs.get("encoder_positions"),
+            positions=inputs.get(ENCODER_POSITIONS),
             training=training,
         )
         if sites.num_tokens:
@@ -183,25 +163,27 @@ class T5(keras.Model):
             mask = ops.pad(mask, extra, constant_values=True)
         return x, mask
 
-    def encoder_sites(self, inputs, training=False):
+    def encoder_sites(self, inputs: Batch, training: bool = False) -> StackSites:
+        """Asks the conditioner, if there is one, what to change in the encoder."""
         plain = StackSites.plain(self.config.num_encoder_layers)
         if self.conditioner is None:
             return plain
         return self.conditioner.encoder(
-            inputs["task_ids"],
+            inputs[TASK_IDS],
             training,
             first_pass=lambda sites=plain: self._encode(inputs, sites, training),
         )
 
-    def decoder_sites(self, inputs, memory, memory_mask, training=False):
+    def decoder_sites(
+        self, inputs: Batch, memory: Tensor, memory_mask: Tensor, training: bool = False
+    ) -> StackSites:
+        """Asks the conditioner, if there is one, what to change in the decoder."""
         if self.conditioner is None:
             return StackSites.plain(self.config.num_decoder_layers)
-        return self.conditioner.decoder(
-            inputs["task_ids"], memory, memory_mask, training
-        )
+        return self.conditioner.decoder(inputs[TASK_IDS], memory, memory_mask, training)
 
-    def logits(self, x):
-        """The decoder's output [batch, length, d_model] -> [batch, length, vocab]."""
+    def logits(self, x: Tensor) -> Tensor:
+        """Reads logits [batch, length, vocab] off the decoder's output."""
         if self.config.tie_embeddings:
             logits = self.shared.logits(x)
         else:
@@ -210,19 +192,19 @@ class T5(keras.Model):
 
     def generate(
         self,
-        inputs,
-        max_length,
-        beam_size=1,
+        inputs: Batch,
+        max_length: int,
+        beam_size: int = 1,
         *,
-        length_penalty=0.6,
-        beam_style="t5",
-        temperature=0.0,
-        top_k=0,
-        top_p=1.0,
-        num_sequences=1,
-        seed=None,
-        return_scores=False,
-    ):
+        length_penalty: float = 0.6,
+        beam_style: str = "t5",
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        num_sequences: int = 1,
+        seed: int | None = None,
+        return_scores: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Writes up to `max_length` tokens for each example.
 
         Greedy by default; `beam_size` above 1 searches, `temperature` above 0
@@ -251,15 +233,15 @@ class T5(keras.Model):
             num_sequences=num_sequences,
             return_scores=bool(return_scores),
         )
-        inputs = self._prepared(inputs, required=("encoder_tokens",))
+        inputs = self._prepared(inputs, required=(ENCODER_TOKENS,))
         if seed is None:
             seed = random.randrange(2**31)  # what keras.utils.set_random_seed governs
         seed = ops.cast(seed, "int64")
         ids, scores = self._function("generate", options)(inputs, seed)
         return (ids, scores) if return_scores else ids
 
-    def score(self, inputs):
-        """Log-likelihood of the targets, for rank classification.
+    def score(self, inputs: Batch) -> Tensor:
+        """Computes the log-likelihood of the targets, for rank classification.
 
         ```python
         model.score({"encoder_tokens": [[8, 9, 1]], "targets": [[5, 1]]})  # [batch]
@@ -268,7 +250,7 @@ class T5(keras.Model):
         `targets` [batch, length] gives [batch]; several choices per example,
         [batch, choices, length], give [batch, choices] and are encoded once.
         """
-        inputs = self._prepared(inputs, required=("encoder_tokens", "targets"))
+        inputs = self._prepared(inputs, required=(ENCODER_TOKENS, TARGETS))
         return self._function("score", None)(inputs)
 
     def _prepared(self, inputs, required):
@@ -289,7 +271,7 @@ class T5(keras.Model):
             self._compiled[kind, options] = function
         return self._compiled[kind, options]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "config": self.config.to_dict(),
@@ -299,7 +281,7 @@ class T5(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
         config = dict(config)
         conditioner = config.pop("conditioner", None)
         if conditioner is not None:

@@ -5,6 +5,8 @@ import math
 import tensorflow as tf
 from keras import ops
 
+from hypertf.types import Array, Tensor
+
 # A decoding step has few rows, and reading the kernel is its cost. On CPU under XLA a
 # batched product over groups of the kernel was measured faster than the plain one;
 # the counts are those that came out best on two cores.
@@ -12,8 +14,8 @@ FEW_ROWS, GROUPS = 32, 8
 GROUPS_OF_ONE_ROW = 4
 
 
-def project(x, kernel):
-    """x [batch, length, in] times kernel [in, out].
+def project(x: Tensor, kernel: Array) -> Tensor:
+    """Multiplies x [batch, length, in] by the kernel [in, out].
 
     An einsum is one matrix product both ways; `matmul` of these ranks makes the
     kernel's gradient once per example and adds them up.
@@ -29,8 +31,8 @@ def project(x, kernel):
     return tf.reshape(y, [*x.shape[:2], out])
 
 
-def project_on_rows(x, table):
-    """x [batch, length, in] times the transpose of table [out, in]."""
+def project_on_rows(x: Tensor, table: Array) -> Tensor:
+    """Multiplies x [batch, length, in] by the transpose of table [out, in]."""
     table = ops.cast(table, x.dtype)
     if not _has_few_rows(x) or table.shape[0] % GROUPS:
         return tf.einsum("bli,oi->blo", x, table)

@@ -5,9 +5,16 @@ import math
 import numpy as np
 from keras import ops
 
+from hypertf.types import Array, Tensor
 
-def buckets(relative_position, bidirectional, num_buckets, max_distance):
-    """Bucket of each `memory position - query position`, an integer array.
+
+def buckets(
+    relative_position: np.ndarray | Tensor,
+    bidirectional: bool,
+    num_buckets: int,
+    max_distance: int,
+) -> np.ndarray | Tensor:
+    """Gives the bucket of each `memory position - query position`, an integer array.
 
     Half of the buckets (of each direction's) hold one distance each; the others
     grow logarithmically up to `max_distance`, beyond which all share the last.
@@ -43,8 +50,14 @@ def _numpy_buckets(relative_position, bidirectional, num_buckets, max_distance):
     return (first + np.where(distance < exact, distance, large)).astype("int32")
 
 
-def relative_bias(table, query_positions, key_positions, bidirectional, max_distance):
-    """The bias of self-attention, [batch or 1, heads, query, key].
+def relative_bias(
+    table: Array,
+    query_positions: np.ndarray | Tensor,
+    key_positions: np.ndarray | Tensor,
+    bidirectional: bool,
+    max_distance: int,
+) -> Tensor:
+    """Computes the bias of self-attention, [batch or 1, heads, query, key].
 
     `table` is [heads, buckets]; positions are [batch or 1, length], numpy arrays
     where they are the same for every example.

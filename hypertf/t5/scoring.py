@@ -1,31 +1,25 @@
 """Log-likelihood of given targets, several choices per example or one."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from keras import ops
 
+from hypertf.t5.inputs import TARGETS, shift_right
 from hypertf.t5.stacks import mask_bias
+from hypertf.types import Batch, Tensor
+
+if TYPE_CHECKING:
+    from hypertf.t5.model import T5
 
 
-def shift_right(targets, segment_ids=None):
-    """Decoder inputs: the targets moved one place right, 0 before each example.
-
-    `[[5, 6, 1, 0]]` becomes `[[0, 5, 6, 1]]`; with segment ids `[[1, 1, 2, 2]]`
-    `[[5, 1, 6, 1]]` becomes `[[0, 5, 0, 6]]`.
-    """
-    shifted = ops.pad(targets[:, :-1], ((0, 0), (1, 0)))
-    if segment_ids is None:
-        return shifted
-    before = ops.pad(segment_ids[:, :-1], ((0, 0), (1, 0)))
-    return ops.where(segment_ids == before, shifted, ops.zeros_like(shifted))
-
-
-def log_likelihood(model, inputs):
-    """Sum of log p over real target tokens: [batch], or [batch, choices].
+def log_likelihood(model: "T5", inputs: Batch) -> Tensor:
+    """Sums log p over real target tokens: [batch], or [batch, choices].
 
     The choices of an example lie one after another in one row and do not see each
     other, so that encoder and conditioner run once per example.
     """
-    targets = inputs["targets"]
+    targets = inputs[TARGETS]
     choices = targets.shape[1] if len(targets.shape) == 3 else 1
     length = targets.shape[-1]
     memory, memory_mask = model.encode(inputs)
@@ -47,8 +41,8 @@ def log_likelihood(model, inputs):
     return scores if len(targets.shape) == 3 else scores[:, 0]
 
 
-def token_log_probs(logits, ids):
-    """Log probability of each id: logits [..., vocab], ids [...] -> [...]."""
+def token_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
+    """Looks up the log probability of ids [...]: logits [..., vocab] -> [...]."""
     chosen = ops.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
     return chosen - ops.logsumexp(logits, axis=-1)
 

@@ -6,13 +6,20 @@ the one Mesh TensorFlow's T5 gives it, e.g.
 `encoder/block_000/layer_000/SelfAttention/q`.
 """
 
+from typing import Any, Self
+
 import keras
 from keras import initializers
 
 from hypertf.keras_internals import pending_variables
 
 
-def add_weight(layer, name, dims, initializer):
+def add_weight(
+    layer: keras.layers.Layer,
+    name: str,
+    dims: dict[str, int],
+    initializer: keras.initializers.Initializer | str,
+) -> keras.Variable:
     """Adds to `layer` the weight `name`; `dims` is `{dimension name: size}`.
 
     It is read in its own type, never rounded by Keras: who uses it casts it.
@@ -27,17 +34,18 @@ def add_weight(layer, name, dims, initializer):
     return weight
 
 
-def normal(stddev):
+def normal(stddev: float) -> initializers.Initializer:
+    """Draws from a normal distribution of mean 0."""
     return initializers.RandomNormal(stddev=stddev)
 
 
-def fan_in():
-    """Truncated normal of variance 1 / fan-in, as for the FFN and the head."""
+def fan_in() -> initializers.Initializer:
+    """Draws from a truncated normal of variance 1 / fan-in, as for the FFN."""
     return initializers.VarianceScaling(1.0, "fan_in", "truncated_normal")
 
 
-def named_weights(model):
-    """`{name: variable}` of a model's weights; its random state is not among them."""
+def named_weights(model: keras.Model) -> dict[str, keras.Variable]:
+    """Returns a model's weights by name; its random state is not among them."""
     prefix = model.name + "/"
     return {weight.path.removeprefix(prefix): weight for weight in model.weights}
 
@@ -54,15 +62,15 @@ class Unallocated(keras.StatelessScope):
     ```
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(initialize_variables=False)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._pending = pending_variables()
         self._before = list(self._pending)
         return super().__enter__()
 
-    def __exit__(self, *args):
+    def __exit__(self, *args: Any) -> None:
         super().__exit__(*args)
         # Keras would allocate what is pending at the end of any later scope.
         self._pending[:] = self._before

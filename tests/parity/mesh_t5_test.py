@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import hypertf
 from hypertf.t5 import named_weights
-from hypertf.t5.scoring import shift_right
+from hypertf.t5.inputs import shift_right
 from hypertf.training import T5Loss
 from tests.conftest import shared_path
 from tests.helpers import relative_error
