@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from hypertf.t5 import named_weights
+from hypertf.t5 import T5, named_weights
 
 PARTS = ("embeddings", "encoder", "decoder", "norms", "conditioner")
 
@@ -19,33 +19,36 @@ class Parameters:
     num_tasks: int | None = None
 
     @property
-    def total(self):
+    def total(self) -> int:
+        """All parameters."""
         return sum(count for count, _ in self.parts.values())
 
     @property
-    def trained(self):
+    def trained(self) -> int:
+        """The parameters that training changes."""
         return sum(trained for _, trained in self.parts.values())
 
     @property
-    def added(self):
+    def added(self) -> int:
         """What the conditioner adds to the plain T5."""
         return self.parts["conditioner"][0]
 
     @property
-    def plain(self):
+    def plain(self) -> int:
+        """The parameters of the T5 without its conditioner."""
         return self.total - self.added
 
     @property
-    def times(self):
+    def times(self) -> float:
         """The size relative to the plain T5, as the papers' "1.02x"."""
         return self.total / self.plain
 
     @property
-    def trained_per_task(self):
+    def trained_per_task(self) -> float:
         """Trained parameters over tasks, relative to the plain T5."""
         return self.trained / self.plain / (self.num_tasks or 1)
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [f"{'part':<14}{'parameters':>16}{'trained':>16}"]
         lines.append("-" * len(lines[0]))
         for part, (count, trained) in self.parts.items():
@@ -59,7 +62,7 @@ class Parameters:
         return "\n".join(lines)
 
 
-def parameters(model):
+def parameters(model: T5) -> Parameters:
     """Counts the parameters of a `hypertf.T5` by part.
 
     ```python

@@ -6,6 +6,10 @@ are ours transposed.
 
 import json
 import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from hypertf.checkpoints import safetensors_file
 from hypertf.checkpoints.reader import Reader
@@ -20,6 +24,7 @@ from hypertf.checkpoints.rules import (
 )
 from hypertf.checkpoints.safetensors_file import SafetensorsFile
 from hypertf.checkpoints.values import blocks, described, grouped
+from hypertf.t5 import T5
 from hypertf.t5.config import T5Config
 from hypertf.t5.weights import named_weights
 
@@ -68,8 +73,8 @@ _ACTIVATIONS = {
 }
 
 
-def rules(config, head=_HEAD):
-    """The rules for a T5Config; a tied head is one more name of the embedding."""
+def rules(config: T5Config, head: str = _HEAD) -> Sequence[Rule]:
+    """Returns the rules for a T5Config; a tied head is another name of the table."""
     embedding = (*_EMBEDDING, _HEAD) if config.tie_embeddings else _EMBEDDING
     return (
         Rule("shared/embedding", embedding),
@@ -84,7 +89,7 @@ class HuggingFaceReader(Reader):
     format = "Hugging Face"
     looked_for = f"{WEIGHTS} or {INDEX} (Hugging Face)"
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         super().__init__(path)
         self.folder = path if os.path.isdir(path) else os.path.dirname(path)
         self._files = {}  # {tensor name: the file that has it}
@@ -93,16 +98,19 @@ class HuggingFaceReader(Reader):
             self.tensors.update(file.tensors)
 
     @classmethod
-    def recognises(cls, path):
+    def recognises(cls, path: str) -> bool:
+        """Tells whether a path is a folder or a file with safetensors."""
         if path.endswith(".safetensors"):
             return os.path.isfile(path)
         return any(os.path.isfile(os.path.join(path, f)) for f in (WEIGHTS, INDEX))
 
-    def config(self):
+    def config(self) -> T5Config | None:
+        """Reads the T5Config of `config.json`, or gives None where there is none."""
         path = os.path.join(self.folder, CONFIG)
         return read_config(path) if os.path.isfile(path) else None
 
-    def rules(self, config):
+    def rules(self, config: T5Config) -> Sequence[Rule]:
+        """Returns the rules for a model of this T5Config."""
         head = _HEAD
         if _HEAD not in self.tensors and self._is_tied_without_scale():
             head = _EMBEDDING[0]
@@ -116,10 +124,12 @@ class HuggingFaceReader(Reader):
         config = read_json(path)
         return config.get("tie_word_embeddings") is True and _is_untied(config)
 
-    def is_unused(self, name):
+    def is_unused(self, name: str) -> bool:
+        """Tells whether no T5 reads a tensor that published files keep."""
         return name == _UNUSED
 
-    def read(self, name, start, stop):
+    def read(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Reads rows of a tensor."""
         return self._files[name].read(name, start, stop)
 
 
@@ -135,7 +145,8 @@ def _weight_files(path):
     return [os.path.join(path, name) for name in names]
 
 
-def read_json(path):
+def read_json(path: str) -> dict[str, Any]:
+    """Reads a JSON file; what is not JSON is an error that names the file."""
     with open(path, encoding="utf-8") as file:
         try:
             return json.load(file)
@@ -143,8 +154,8 @@ def read_json(path):
             raise ValueError(f"{path} is not JSON: {error}") from error
 
 
-def read_config(path):
-    """The T5Config of a `config.json`."""
+def read_config(path: str) -> T5Config:
+    """Reads the T5Config of a `config.json`."""
     config = read_json(path)
     if config.get("model_type", "t5") not in ("t5", "mt5"):
         raise ValueError(f"{path}: model_type={config['model_type']!r}, expected 't5'")
@@ -183,7 +194,7 @@ def _activation(config, path):
     return _ACTIVATIONS[function, gated]
 
 
-def write(model, folder, dtype, max_shard_size):
+def write(model: T5, folder: str, dtype: str, max_shard_size: int) -> None:
     """Writes the model's weights and `config.json` into an empty folder."""
     weights = {}  # {their name: (variable, dtype, transpose)}
     for name, variable in named_weights(model).items():
@@ -227,8 +238,8 @@ def _write_json(path, values):
         file.write("\n")
 
 
-def to_json(config, dtype="float32"):
-    """What `transformers` wants to read of a T5Config."""
+def to_json(config: T5Config, dtype: str = "float32") -> dict[str, Any]:
+    """Gives what `transformers` wants to read of a T5Config."""
     values = {name: getattr(config, field) for field, (name, _) in _FIELDS.items()}
     return {
         "architectures": ["T5ForConditionalGeneration"],

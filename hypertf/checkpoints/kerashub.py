@@ -6,12 +6,14 @@ the decoder's. Here they get their KerasHub names back.
 
 import os
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import h5py
 import numpy as np
 
 from hypertf.checkpoints.huggingface import CONFIG, read_json
-from hypertf.checkpoints.reader import Reader, Tensor, numpy_type
+from hypertf.checkpoints.reader import Reader, StoredTensor, numpy_type
 from hypertf.checkpoints.rules import FINAL_NORM, STACK, SUBLAYER, Rule
 from hypertf.t5.config import T5Config
 
@@ -60,7 +62,7 @@ class KerasHubReader(Reader):
     format = "KerasHub"
     looked_for = f"{CONFIG} with {WEIGHTS} or {INDEX} (KerasHub preset)"
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         super().__init__(path)
         self._json = _read_backbone(path)
         self._datasets = {}
@@ -81,31 +83,37 @@ class KerasHubReader(Reader):
         name = _kerashub_name(path, self._json["num_layers"])
         dtype = item.attrs.get("dtype", item.dtype.name)  # bfloat16 is marked so
         self._datasets[name] = item
-        self.tensors[name] = Tensor(item.shape, dtype)
+        self.tensors[name] = StoredTensor(item.shape, dtype)
 
     @classmethod
-    def recognises(cls, path):
+    def recognises(cls, path: str) -> bool:
+        """Tells whether a path is a preset's folder."""
         return os.path.isfile(os.path.join(path, CONFIG)) and any(
             os.path.isfile(os.path.join(path, name)) for name in (WEIGHTS, INDEX)
         )
 
-    def config(self):
+    def config(self) -> T5Config:
+        """Reads the T5Config of the preset."""
         return to_config(self._json, os.path.join(self.path, CONFIG))
 
-    def rules(self, config):
+    def rules(self, config: T5Config) -> Sequence[Rule]:
+        """Returns the rules for a model of this T5Config."""
         return RULES
 
-    def is_unused(self, name):
+    def is_unused(self, name: str) -> bool:
+        """Tells whether a tensor is the random state of dropout."""
         return "seed_generator" in name.split("/")  # of dropout, in older files
 
-    def read(self, name, start, stop):
+    def read(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Reads rows of a tensor."""
         dataset = self._datasets[name]
         rows = dataset[start:stop] if dataset.shape else dataset[()]
         if self.tensors[name].dtype == "bfloat16":
             rows = np.asarray(rows).view(numpy_type("bfloat16"))
         return rows
 
-    def close(self):
+    def close(self) -> None:
+        """Closes all files of the preset."""
         for file in self._files:
             file.close()
 
@@ -163,8 +171,8 @@ def _kerashub_name(path, num_layers):
     return path
 
 
-def to_config(values, path):
-    """The T5Config of a preset's `config.json`."""
+def to_config(values: dict[str, Any], path: str) -> T5Config:
+    """Reads the T5Config of a preset's `config.json`."""
     names = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads")
     missing = [name for name in names if name not in values]
     if missing:

@@ -1,8 +1,9 @@
-"""`load` and `read_config`: finds out what a path holds, and reads it."""
+"""`load` and `read_config`: they find out what a path holds, and read it."""
 
 import dataclasses
 import os
 
+import keras
 from absl import logging
 
 from hypertf.checkpoints import mesh
@@ -10,7 +11,9 @@ from hypertf.checkpoints.huggingface import HuggingFaceReader
 from hypertf.checkpoints.kerashub import KerasHubReader
 from hypertf.checkpoints.matching import match
 from hypertf.checkpoints.mesh import MeshReader
+from hypertf.checkpoints.reader import Reader
 from hypertf.checkpoints.values import fill
+from hypertf.t5 import T5, T5Config
 
 READERS = (MeshReader, HuggingFaceReader, KerasHubReader)
 
@@ -19,7 +22,7 @@ _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".bin.index.json")
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What `load` found. Its text says it in a line."""
+    """What `load` read. Its text says it in a line."""
 
     format: str
     path: str
@@ -31,7 +34,7 @@ class Report:
     left_over: tuple = ()  # tensors that a plain model has no use for
     kept: tuple = ()  # weights that the checkpoint says nothing of
 
-    def __str__(self):
+    def __str__(self) -> str:
         parts = [f"{self.tensors} tensors", f"{self.parameters:,} parameters"]
         parts.append(self.dtype)
         if self.step is not None:
@@ -45,8 +48,12 @@ class Report:
         return f"{self.format} checkpoint {self.path}: " + ", ".join(parts)
 
 
-def load(model, path, optimizer=None):
-    """Fills a T5's weights from a checkpoint, and says what it found.
+def load(
+    model: T5,
+    path: str | os.PathLike,
+    optimizer: keras.optimizers.Optimizer | None = None,
+) -> Report:
+    """Fills a T5's weights from a checkpoint, and says what it held.
 
     ```python
     config = hypertf.checkpoints.read_config("flan-t5-small")
@@ -74,20 +81,20 @@ def load(model, path, optimizer=None):
     with open_checkpoint(path) as reader:
         if optimizer is not None:
             _prepare(optimizer, model, reader)
-        found = match(model, reader, optimizer)
-        found.check(reader)
-        _fill(found.weights + found.slots, reader)
+        matching = match(model, reader, optimizer)
+        matching.check(reader)
+        _fill(matching.weights + matching.slots, reader)
         if optimizer is not None:
             optimizer.set_step(reader.step)
-        if found.kept:
+        if matching.kept:
             model.conditioner.initialize_from(model)
-        report = _report(found, reader)
+        report = _report(matching, reader)
     logging.info("%s", report)
     return report
 
 
-def read_config(path):
-    """The `T5Config` of a checkpoint in any form that `load` knows.
+def read_config(path: str | os.PathLike) -> T5Config:
+    """Reads the `T5Config` of a checkpoint in any form that `load` knows.
 
     ```python
     model = hypertf.T5(hypertf.checkpoints.read_config("DIR/model.ckpt-1000"))
@@ -103,8 +110,8 @@ def read_config(path):
     return config
 
 
-def open_checkpoint(path):
-    """A `Reader` of whatever lies at a path."""
+def open_checkpoint(path: str | os.PathLike) -> Reader:
+    """Opens whatever lies at a path with its `Reader`."""
     path = os.fspath(path)
     readers = [reader for reader in READERS if reader.recognises(path)]
     if len(readers) == 1:
@@ -165,21 +172,21 @@ def _fill(pairs, reader):
             raise
 
 
-def _report(found, reader):
-    dtypes = {reader.tensors[pair.name].dtype for pair in found.weights}
-    unrestored = [name for name in sorted(reader.slots) if name not in found.used]
+def _report(matching, reader):
+    dtypes = {reader.tensors[pair.name].dtype for pair in matching.weights}
+    unrestored = [name for name in sorted(reader.slots) if name not in matching.used]
     return Report(
         format=reader.format,
         path=reader.path,
-        tensors=len(found.weights),
+        tensors=len(matching.weights),
         parameters=sum(
-            pair.variable.value.shape.num_elements() for pair in found.weights
+            pair.variable.value.shape.num_elements() for pair in matching.weights
         ),
         dtype=", ".join(sorted(dtypes)),
         step=reader.step,
-        slots=len(found.slots),
-        left_over=(*found.unused, *unrestored),
-        kept=tuple(found.kept),
+        slots=len(matching.slots),
+        left_over=(*matching.unused, *unrestored),
+        kept=tuple(matching.kept),
     )
 
 

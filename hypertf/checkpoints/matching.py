@@ -4,11 +4,13 @@ import dataclasses
 import itertools
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
 from hypertf.checkpoints.mesh import STEP, is_trained, slot_name
-from hypertf.checkpoints.reader import FLOAT_TYPES
+from hypertf.checkpoints.reader import FLOAT_TYPES, Reader
 from hypertf.checkpoints.rules import CONDITIONER, translate
+from hypertf.t5 import T5
 from hypertf.t5.weights import named_weights
 
 
@@ -35,7 +37,7 @@ class Matching:
     misshapen: list = dataclasses.field(default_factory=list)
     unequal: list = dataclasses.field(default_factory=list)
 
-    def check(self, reader):
+    def check(self, reader: Reader) -> None:
         """Raises one error with everything that does not fit."""
         parts = {
             "of another config": self.config,
@@ -52,83 +54,91 @@ class Matching:
             raise ValueError("\n".join(lines))
 
 
-def match(model, reader, optimizer=None):
+def match(
+    model: T5, reader: Reader, optimizer: keras.optimizers.Optimizer | None = None
+) -> Matching:
     """Pairs what can be paired; reads no values but of tensors stored twice."""
-    found = Matching()
-    _compare_configs(found, model.config, reader)
+    matching = Matching()
+    _compare_configs(matching, model.config, reader)
     rules = reader.rules(model.config)
     # A plain T5's checkpoint says nothing of a conditioner, and need not.
     is_plain = not any(name.startswith(CONDITIONER) for name in reader.tensors)
     for name, variable in named_weights(model).items():
         if is_plain and name.startswith(CONDITIONER):
-            found.kept.append(name)
+            matching.kept.append(name)
             continue
         names, transpose = translate(name, rules)
-        source = _match_weight(found, name, variable, names, transpose, reader)
+        source = _match_weight(matching, name, variable, names, transpose, reader)
         if optimizer is not None and source and is_trained(optimizer, variable):
-            _match_slots(found, optimizer.slots(variable), source, reader)
+            _match_slots(matching, optimizer.slots(variable), source, reader)
     if optimizer is not None and reader.step is None:
-        found.missing.append(STEP)
-    _sort_left_over(found, reader)
-    return found
+        matching.missing.append(STEP)
+    _sort_left_over(matching, reader)
+    return matching
 
 
-def _compare_configs(found, wanted, reader):
+def _compare_configs(matching, wanted, reader):
     try:
         config = reader.config()
     except ValueError as error:
-        found.config.append(str(error))
+        matching.config.append(str(error))
         return
     if config is None:
         return
     for field in dataclasses.fields(config):
         there, here = getattr(config, field.name), getattr(wanted, field.name)
         if there != here and field.name not in reader.unknown_fields:
-            found.config.append(
+            matching.config.append(
                 f"{field.name}: {there!r} in the checkpoint, {here!r} in the model"
             )
 
 
-def _match_weight(found, ours, variable, names, transpose, reader):
+def _match_weight(matching, ours, variable, names, transpose, reader):
     present = [name for name in names if name in reader.tensors]
-    found.used.update(present)
+    matching.used.update(present)
     if not present:
-        found.missing.append(names[0] if names[0] == ours else f"{names[0]} ({ours})")
+        matching.missing.append(
+            names[0] if names[0] == ours else f"{names[0]} ({ours})"
+        )
         return None
     shape = tuple(variable.shape)
     fits = [
-        _check_shape(found, name, shape[::-1] if transpose else shape, reader.tensors)
+        _check_shape(
+            matching, name, shape[::-1] if transpose else shape, reader.tensors
+        )
         for name in present
     ]
     if all(fits):
-        found.weights.append(Pair(variable, present[0], transpose))
+        matching.weights.append(Pair(variable, present[0], transpose))
         for name in present[1:]:
             if not _are_equal(reader.blocks(present[0]), reader.blocks(name)):
-                found.unequal.append(f"{name} and {present[0]}")
+                matching.unequal.append(f"{name} and {present[0]}")
     return present[0]
 
 
-def _match_slots(found, slots, source, reader):
+def _match_slots(matching, slots, source, reader):
     for slot, variable in slots.items():
         name = slot_name(source, slot)
         if name not in reader.slots:
-            found.missing.append(name)
+            matching.missing.append(name)
             continue
-        found.used.add(name)
-        if _check_shape(found, name, tuple(variable.shape), reader.slots):
-            found.slots.append(Pair(variable, name))
+        matching.used.add(name)
+        if _check_shape(matching, name, tuple(variable.shape), reader.slots):
+            matching.slots.append(Pair(variable, name))
     for name in reader.slots:
         owner, _, slot = name.rpartition("_slot_")
         if owner == source and slot not in slots:
-            found.left_over.append(name)
+            matching.left_over.append(name)
 
 
-def _check_shape(found, name, shape, tensors):
+def _check_shape(matching, name, shape, tensors):
     tensor = tensors[name]
     if tensor.shape != shape:
-        found.misshapen.append(f"{name}: {list(tensor.shape)}, expected {list(shape)}")
+        matching.misshapen.append(
+            f"{name}: {list(tensor.shape)}, expected {list(shape)}"
+        )
     elif tensor.dtype not in FLOAT_TYPES:
-        found.misshapen.append(f"{name}: {tensor.dtype}, expected a float type")
+        matching.misshapen.append(f"{name}: {tensor.dtype}, expected a float type")
     else:
         return True
     return False
@@ -139,8 +149,8 @@ def _are_equal(blocks, others):
     return all(a and b and np.array_equal(a[2], b[2]) for a, b in pairs)
 
 
-def _sort_left_over(found, reader):
+def _sort_left_over(matching, reader):
     for name in sorted(reader.tensors):
-        if name not in found.used:
-            kind = found.unused if reader.is_unused(name) else found.left_over
+        if name not in matching.used:
+            kind = matching.unused if reader.is_unused(name) else matching.left_over
             kind.append(name)

@@ -8,15 +8,20 @@ import json
 import math
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 
+import keras
 import tensorflow as tf
 
-from hypertf.checkpoints.reader import Reader, Tensor, row_ranges
+from hypertf.checkpoints.reader import Block, Reader, StoredTensor, row_ranges
 from hypertf.checkpoints.rules import FINAL_NORM, NORM, STACK, Rule
 from hypertf.checkpoints.values import grouped
 from hypertf.keras_internals import trained_variables
+from hypertf.t5 import T5
 from hypertf.t5.config import T5Config
 from hypertf.t5.weights import named_weights
+
+Tensors = dict[str, tuple[tf.Tensor, tf.DType]]  # {name: (value, type to write)}
 
 STEP = "global_step"
 STATE = "checkpoint"
@@ -47,7 +52,7 @@ class MeshReader(Reader):
     looked_for = f"the prefix of an .index file or a `{STATE}` file (Mesh TensorFlow)"
     unknown_fields = frozenset({"dropout_rate", "max_distance"})
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = _prefix(path)
         try:
@@ -62,7 +67,7 @@ class MeshReader(Reader):
         promised = 0
         for name, shape in reader.get_variable_to_shape_map().items():
             kind = self.slots if _SLOT.fullmatch(name) else self.tensors
-            kind[name] = Tensor(tuple(shape), dtypes[name].name)
+            kind[name] = StoredTensor(tuple(shape), dtypes[name].name)
             if dtypes[name] != tf.string:
                 promised += dtypes[name].size * math.prod(shape)
         self._check_size(promised)
@@ -80,16 +85,20 @@ class MeshReader(Reader):
             )
 
     @classmethod
-    def recognises(cls, path):
+    def recognises(cls, path: str) -> bool:
+        """Tells whether a path is a checkpoint's prefix, or a folder of checkpoints."""
         return _prefix(path) is not None
 
-    def config(self):
+    def config(self) -> T5Config:
+        """Infers the T5Config of names and shapes."""
         return infer_config({name: t.shape for name, t in self.tensors.items()})
 
-    def rules(self, config):
+    def rules(self, config: T5Config) -> Sequence[Rule]:
+        """Returns the rules for a model of this T5Config."""
         return RULES
 
-    def blocks(self, name):
+    def blocks(self, name: str) -> Iterator[Block]:
+        """Yields `(start, stop, rows)` of a tensor, rows as a numpy array."""
         tensor = self.tensors.get(name) or self.slots[name]
         # TensorFlow reads no less than a whole tensor.
         (value,) = tf.raw_ops.RestoreV2(
@@ -123,8 +132,8 @@ def _prefix(path):
     raise FileNotFoundError(f"{path}/{STATE} names {moved}, which is absent")
 
 
-def infer_config(shapes):
-    """The T5Config that variables of these names and shapes belong to.
+def infer_config(shapes: Mapping[str, Sequence[int]]) -> T5Config:
+    """Infers the T5Config that variables of these names and shapes belong to.
 
     They do not tell the dropout rate and the largest distance: T5's own are taken.
     """
@@ -158,12 +167,18 @@ def _layers(names, stack):
     return len({m["number"] for m in matches if m and m["stack"] == stack})
 
 
-def slot_name(name, slot):
+def slot_name(name: str, slot: str) -> str:
+    """Names the slot of a variable."""
     return f"{name}_slot_{slot}"
 
 
-def tensors_to_write(model, dtype, optimizer=None, step=0):
-    """`{name: (value, type)}` of all that a checkpoint holds."""
+def tensors_to_write(
+    model: T5,
+    dtype: str,
+    optimizer: keras.optimizers.Optimizer | None = None,
+    step: int = 0,
+) -> Tensors:
+    """Lists all that a checkpoint holds: `{name: (value, type)}`."""
     tensors = {STEP: (tf.constant(step, tf.int64), tf.int64)}
     for name, variable in named_weights(model).items():
         tensors[name] = variable.value, tf.as_dtype(dtype)
@@ -174,7 +189,8 @@ def tensors_to_write(model, dtype, optimizer=None, step=0):
     return tensors
 
 
-def check_optimizer(optimizer):
+def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    """Raises ValueError unless the optimizer keeps slots as Mesh TensorFlow does."""
     if not hasattr(optimizer, "slots"):
         raise ValueError(
             f"{type(optimizer).__name__} keeps no slots as Mesh TensorFlow does; "
@@ -182,12 +198,12 @@ def check_optimizer(optimizer):
         )
 
 
-def is_trained(optimizer, variable):
-    """Whether the optimizer was built for this variable."""
+def is_trained(optimizer: keras.optimizers.Optimizer, variable: keras.Variable) -> bool:
+    """Tells whether the optimizer was built for this variable."""
     return any(v is variable for v in trained_variables(optimizer))
 
 
-def write(tensors, prefix):
+def write(tensors: Tensors, prefix: str) -> None:
     """Writes a checkpoint of `{name: (value, type)}`."""
     parts = []
     for names in _groups(tensors):
@@ -209,8 +225,8 @@ def _groups(tensors):
     return grouped(sizes, min(max(sum(sizes.values()) // 8, low), high))
 
 
-def state_text(folder, prefix):
-    """The text of a folder's `checkpoint` file once `prefix` is its latest."""
+def state_text(folder: str, prefix: str) -> str:
+    """Writes the text of a folder's `checkpoint` file once `prefix` is its latest."""
     latest = os.path.basename(prefix)
     state = tf.train.get_checkpoint_state(folder)
     known = state.all_model_checkpoint_paths if state else ()

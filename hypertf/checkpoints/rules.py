@@ -6,6 +6,7 @@ and a name without a rule is an error.
 """
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 # Weights of a hypernetwork, which a plain T5 checkpoint does not have.
@@ -39,7 +40,7 @@ class Translation(NamedTuple):
     transpose: bool
 
 
-def translate(name, rules):
+def translate(name: str, rules: Iterable[Rule]) -> Translation:
     """Applies the first rule that matches the whole of `name`.
 
     ```python

@@ -8,11 +8,12 @@ header, the header, and the raw values, so neither is needed.
 import json
 import os
 import struct
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from hypertf.checkpoints.reader import Tensor, numpy_type
+from hypertf.checkpoints.reader import StoredTensor, numpy_type
 
 TYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16", "F64": "float64"}
 TYPE_NAMES = {name: code for code, name in TYPES.items()}
@@ -28,7 +29,7 @@ class SafetensorsFile:
     ```
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         try:
             # Checks that the header is sound and the file is as long as it says.
             with safe_open(path, framework="np"):
@@ -42,12 +43,12 @@ class SafetensorsFile:
         header.pop("__metadata__", None)
         self._starts = {k: 8 + length + v["data_offsets"][0] for k, v in header.items()}
         self.tensors = {
-            name: Tensor(tuple(v["shape"]), TYPES.get(v["dtype"], v["dtype"]))
+            name: StoredTensor(tuple(v["shape"]), TYPES.get(v["dtype"], v["dtype"]))
             for name, v in header.items()
         }
 
-    def read(self, name, start, stop):
-        """Rows of a tensor as a numpy array; a scalar has one."""
+    def read(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Reads rows of a tensor as a numpy array; a scalar has one."""
         shape, dtype = self.tensors[name]
         dtype = numpy_type(dtype)
         rows = np.empty((stop - start, *shape[1:]) if shape else (), dtype)
@@ -59,8 +60,12 @@ class SafetensorsFile:
         return rows
 
 
-def write(path, tensors, blocks):
-    """Writes `tensors`, `{name: Tensor}`; `blocks(name)` yields each one's rows."""
+def write(
+    path: str,
+    tensors: dict[str, StoredTensor],
+    blocks: Callable[[str], Iterable[np.ndarray]],
+) -> None:
+    """Writes tensors by name; `blocks(name)` yields the rows of each."""
     header = {"__metadata__": {"format": "pt"}}  # transformers asks for it
     end = 0
     for name, tensor in tensors.items():

@@ -7,25 +7,27 @@ import re
 import secrets
 import shutil
 
+import keras
 import tensorflow as tf
 from absl import logging
 
 from hypertf.checkpoints import huggingface, mesh
+from hypertf.t5 import T5
 
 DTYPES = ("float32", "bfloat16")
 _HUGGING_FACE_FILES = ("model*.safetensors", huggingface.INDEX, huggingface.CONFIG)
 
 
 def save(
-    model,
-    path,
-    format="huggingface",
-    optimizer=None,
-    step=None,
-    dtype="float32",
-    overwrite=False,
-    max_shard_size=5 * 10**9,
-):
+    model: T5,
+    path: str | os.PathLike,
+    format: str = "huggingface",
+    optimizer: keras.optimizers.Optimizer | None = None,
+    step: int | None = None,
+    dtype: str = "float32",
+    overwrite: bool = False,
+    max_shard_size: int = 5 * 10**9,
+) -> str:
     """Writes a T5's weights in another library's form.
 
     ```python

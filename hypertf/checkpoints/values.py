@@ -1,12 +1,17 @@
 """Moves values between Keras variables and files, a block of rows at a time."""
 
+from collections.abc import Iterable, Iterator
+
+import keras
 import numpy as np
 import tensorflow as tf
 
-from hypertf.checkpoints.reader import Tensor, numpy_type, row_ranges
+from hypertf.checkpoints.reader import Block, StoredTensor, numpy_type, row_ranges
 
 
-def fill(variable, blocks, transpose=False):
+def fill(
+    variable: keras.Variable, blocks: Iterable[Block], transpose: bool = False
+) -> None:
     """Writes `blocks` of `(start, stop, rows)` into a variable.
 
     With `transpose` the rows are the variable's columns. A variable of one device is
@@ -41,14 +46,18 @@ def _write(handle, shape, start, stop, rows, axis):
     )
 
 
-def described(variable, dtype, transpose=False):
-    """The Tensor that a variable becomes in a file."""
+def described(
+    variable: keras.Variable, dtype: str, transpose: bool = False
+) -> StoredTensor:
+    """Describes the tensor that a variable becomes in a file."""
     shape = tuple(variable.shape)
-    return Tensor(shape[::-1] if transpose else shape, dtype)
+    return StoredTensor(shape[::-1] if transpose else shape, dtype)
 
 
-def blocks(variable, dtype, transpose=False):
-    """Yields the rows of `described(...)`."""
+def blocks(
+    variable: keras.Variable, dtype: str, transpose: bool = False
+) -> Iterator[np.ndarray]:
+    """Yields the rows of what `described` describes, a block at a time."""
     value = tf.convert_to_tensor(variable.value)  # shares the variable's memory
     tensor = described(variable, dtype, transpose)
     if not tensor.shape:
@@ -60,7 +69,7 @@ def blocks(variable, dtype, transpose=False):
         yield rows.T if transpose else rows
 
 
-def grouped(sizes, limit):
+def grouped(sizes: dict[str, int], limit: int) -> list[list[str]]:
     """Splits the names of `{name: bytes}` into lists of at most `limit` bytes.
 
     A name that is larger has a list of its own.

@@ -6,6 +6,8 @@ of the last two, small variables are not factored, and the rate is not capped.
 """
 
 import re
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -19,12 +21,14 @@ from hypertf.keras_internals import (
 )
 from hypertf.optimizers.accumulation import AccumulatingOptimizer
 from hypertf.optimizers.adafactor_update import (
+    Changes,
     factored_changes,
     full_changes,
     groups_of,
     slot_shapes,
 )
 from hypertf.optimizers.reductions import rms
+from hypertf.types import Array, Tensor, Variable
 
 
 @keras.saving.register_keras_serializable("hypertf")
@@ -75,17 +79,17 @@ class Adafactor(AccumulatingOptimizer):
 
     def __init__(
         self,
-        learning_rate=1e-3,
-        decay_exponent=0.8,
-        clipping_threshold=1.0,
-        epsilon1=1e-30,
-        epsilon2=1e-3,
-        min_dim_size_to_factor=128,
-        multiply_by_parameter_scale=True,
-        exclude_from_parameter_scale=(),
-        beta1=0.0,
-        **kwargs,
-    ):
+        learning_rate: float | Callable = 1e-3,
+        decay_exponent: float = 0.8,
+        clipping_threshold: float | None = 1.0,
+        epsilon1: float = 1e-30,
+        epsilon2: float = 1e-3,
+        min_dim_size_to_factor: int = 128,
+        multiply_by_parameter_scale: bool = True,
+        exclude_from_parameter_scale: Sequence[str] = (),
+        beta1: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         _check("learning_rate", learning_rate)
         self.decay_exponent = decay_exponent
@@ -99,13 +103,13 @@ class Adafactor(AccumulatingOptimizer):
         for option in ("weight_decay", *_OWN_OPTIONS):
             _check(option, getattr(self, option))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         config.update({option: getattr(self, option) for option in _OWN_OPTIONS})
         config["exclude_from_parameter_scale"] = list(self.exclude_from_parameter_scale)
         return config
 
-    def build(self, variables):
+    def build(self, variables: Sequence[Variable]) -> None:
         """Creates the slots of every variable; `apply` does it if nobody has."""
         if self.built:
             return
@@ -113,14 +117,14 @@ class Adafactor(AccumulatingOptimizer):
         self._slots = [self._create_slots(variable) for variable in variables]
         self._is_relative = [self._takes_relative_steps(v) for v in variables]
 
-    def slots(self, variable):
-        """The state of a variable: `vr` and `vc`, or `v`; `m` if there is momentum."""
+    def slots(self, variable: Variable) -> dict[str, Variable]:
+        """Returns a variable's state: `vr` and `vc`, or `v`; `m` with momentum."""
         if not self.built:
             raise ValueError("Adafactor has no slots before build(variables)")
         check_known(self, variable)
         return dict(self._slots[variable_index(self, variable)])
 
-    def set_step(self, step):
+    def set_step(self, step: int) -> None:
         """Sets t, for example to the step of an imported checkpoint.
 
         Unlike `iterations.assign` this also holds with gradient accumulation, where
@@ -128,7 +132,11 @@ class Adafactor(AccumulatingOptimizer):
         """
         micro_steps(self).assign(step * (self.gradient_accumulation_steps or 1))
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self,
+        grads: Sequence[Tensor],
+        trainable_variables: Sequence[Variable] | None = None,
+    ) -> None:
         """Updates the variables, after making sparse gradients dense."""
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
@@ -138,8 +146,13 @@ class Adafactor(AccumulatingOptimizer):
             grads = [_dense(gradient, variable) for gradient, variable in pairs]
         super().apply(grads, trainable_variables)
 
-    def update_all(self, strategy, pairs, learning_rate):
-        """Keras's loop over variables, with those of one shape taken together."""
+    def update_all(
+        self,
+        strategy: tf.distribute.Strategy,
+        pairs: Sequence[tuple],
+        learning_rate: Array,
+    ) -> None:
+        """Updates the variables of the pairs, those of one shape together."""
         groups = groups_of(
             pairs,
             lambda pair: tuple(pair[1].shape),
@@ -155,7 +168,9 @@ class Adafactor(AccumulatingOptimizer):
                 group=False,
             )
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: Tensor, variable: Variable, learning_rate: Array
+    ) -> None:
         """Updates one variable and its slots."""
         self._update_group([gradient], [variable], learning_rate)
 
@@ -182,9 +197,15 @@ class Adafactor(AccumulatingOptimizer):
                 self.assign_sub(variable, change)
 
     def compute_changes(
-        self, gradients, values, slots, step, learning_rate, is_relative=True
-    ):
-        """What to subtract from n values of one shape, and their next slots.
+        self,
+        gradients: list[Tensor],
+        values: list[Tensor],
+        slots: dict[str, list[Tensor]],
+        step: Tensor,
+        learning_rate: Tensor,
+        is_relative: bool = True,
+    ) -> Changes:
+        """Computes what to subtract from n values of one shape, and their next slots.
 
         Gradients, values and each of the slots are lists of n tensors in float32.
         Reads and writes no variable: for those who keep the state themselves.

@@ -6,16 +6,33 @@ weights of a group together, in a fraction of the operations. Pure: tensors in,
 tensors out.
 """
 
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
 import tensorflow as tf
 
 from hypertf.optimizers.reductions import means, rms, weighted_means
+from hypertf.types import Tensor
+
+# What to subtract from each of n weights, and their next slots.
+Changes = tuple[list[Tensor], dict[str, list[Tensor]]]
 
 # How many numbers a group may hold: its gradients wait for one another, and those of
 # a group that is not factored are copied side by side.
 LARGEST_GROUP = {"factored": 2**22, "full": 2**17}
 
 
-def groups_of(items, shape_of, key_of, min_dim_size_to_factor):
+class Options(Protocol):
+    """The options of Adafactor that its arithmetic reads."""
+
+    epsilon1: float
+    clipping_threshold: float | None
+    min_dim_size_to_factor: int
+
+
+def groups_of(
+    items: Iterable, shape_of: Callable, key_of: Callable, min_dim_size_to_factor: int
+) -> list[list]:
     """Splits items into lists of one shape and one key, none too large."""
     groups, open_groups = [], {}
     for item in items:
@@ -30,8 +47,10 @@ def groups_of(items, shape_of, key_of, min_dim_size_to_factor):
     return groups
 
 
-def factored_axes(shape, min_dim_size_to_factor):
-    """Axes of the largest and second largest dimension; None if either is small.
+def factored_axes(
+    shape: tuple[int, ...], min_dim_size_to_factor: int
+) -> list[int] | None:
+    """Returns the axes of the two largest dimensions; None if either is small.
 
     Of equal dimensions the first counts as the larger.
     """
@@ -41,8 +60,10 @@ def factored_axes(shape, min_dim_size_to_factor):
     return axes
 
 
-def slot_shapes(shape, min_dim_size_to_factor):
-    """The state of a weight: `vr` and `vc` where it is factored, `v` elsewhere."""
+def slot_shapes(
+    shape: tuple[int, ...], min_dim_size_to_factor: int
+) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of a weight's state: `vr` and `vc` if factored, else `v`."""
     axes = factored_axes(shape, min_dim_size_to_factor)
     if not axes:
         return {"v": shape}
@@ -50,8 +71,14 @@ def slot_shapes(shape, min_dim_size_to_factor):
     return {"vr": _without(shape, largest), "vc": _without(shape, second)}
 
 
-def full_changes(gradients, slots, decay, learning_rates, options):
-    """What to subtract from each of n weights of one shape, and their next slots.
+def full_changes(
+    gradients: list[Tensor],
+    slots: dict[str, list[Tensor]],
+    decay: Tensor,
+    learning_rates: Tensor,
+    options: Options,
+) -> Changes:
+    """Computes what to subtract from n weights of one shape, and their next slots.
 
     gradients: n tensors; slots: {"v": n tensors}; learning_rates [n].
     """
@@ -63,10 +90,16 @@ def full_changes(gradients, slots, decay, learning_rates, options):
     return tf.unstack(update * _like(clipped, update)), {"v": tf.unstack(v)}
 
 
-def factored_changes(gradients, slots, decay, learning_rates, options):
-    """The same of factored weights, with slots "vr" and "vc"."""
+def factored_changes(
+    gradients: list[Tensor],
+    slots: dict[str, list[Tensor]],
+    decay: Tensor,
+    learning_rates: Tensor,
+    options: Options,
+) -> Changes:
+    """Computes the same for factored weights, with slots "vr" and "vc"."""
     # On a CPU, passes over the whole matrix are the cost. So the RMS of the
-    # update is found without the update, and scalars go into the short factor.
+    # update is computed without the update, and scalars go into the short factor.
     largest, second = factored_axes(gradients[0].shape, options.min_dim_size_to_factor)
     squares = [tf.square(gradient) for gradient in gradients]
     vr = _average(slots["vr"], means(squares, largest) + options.epsilon1, decay)

@@ -8,9 +8,11 @@ import math
 
 import tensorflow as tf
 
+from hypertf.types import Tensor
 
-def means(tensors, axis):
-    """Mean of each along an axis."""
+
+def means(tensors: list[Tensor], axis: int) -> Tensor:
+    """Takes the mean of each along an axis."""
     if not _prefers_products(tensors[0]):
         return tf.stack([tf.reduce_mean(x, axis) for x in tensors])
     rows, columns = tensors[0].shape
@@ -26,8 +28,8 @@ def means(tensors, axis):
     return tf.reduce_sum(tf.reshape(sums, [-1, groups, columns]), 1) / rows
 
 
-def weighted_means(tensors, axis, weights):
-    """Mean of each x * its weights along an axis that stays with size 1.
+def weighted_means(tensors: list[Tensor], axis: int, weights: Tensor) -> Tensor:
+    """Takes the mean of each x * its weights along an axis that stays with size 1.
 
     weights [n, ...] have size 1 along all other axes.
     """
@@ -42,8 +44,8 @@ def weighted_means(tensors, axis, weights):
     return tf.stack(sums) / tensors[0].shape[axis]
 
 
-def rms(tensors):
-    """Root mean square of all elements of each: [n]."""
+def rms(tensors: list[Tensor]) -> Tensor:
+    """Takes the root mean square of all elements of each: [n]."""
     size = tensors[0].shape.num_elements()
     return tf.sqrt(tf.stack([tf.nn.l2_loss(x) for x in tensors]) * (2 / size))
 

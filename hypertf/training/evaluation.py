@@ -1,12 +1,16 @@
 """Predictions of a model over batches: text ids or the likeliest of given targets."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from hypertf.t5 import T5
+from hypertf.t5.inputs import ENCODER_TOKENS, INDEX, OF_ENCODER, TARGETS, only
 from hypertf.training.strategies import distribute
-
-INPUTS = ("encoder_tokens", "task_ids")
+from hypertf.types import Array, Batch, Tensor
 
 
 class Predictor:
@@ -21,13 +25,24 @@ class Predictor:
         **options: of `T5.generate`, such as `beam_size`.
     """
 
-    def __init__(self, model, max_length, strategy=None, **options):
+    def __init__(
+        self,
+        model: T5,
+        max_length: int,
+        strategy: tf.distribute.Strategy | None = None,
+        **options: Any,
+    ) -> None:
         self.model = model
         self.strategy = strategy or tf.distribute.get_strategy()
         self._options = {"max_length": max_length, "return_scores": True, **options}
 
-    def generate(self, make_dataset, total=None, title="generating"):
-        """Ids [rows, max_length] and log probabilities [rows] of what is written.
+    def generate(
+        self,
+        make_dataset: Callable,
+        total: int | None = None,
+        title: str = "generating",
+    ) -> list[np.ndarray]:
+        """Writes for all rows: ids [rows, max_length] and log probabilities [rows].
 
         Args:
             make_dataset: function of `host` and `num_hosts` to tf.data.
@@ -35,13 +50,19 @@ class Predictor:
         """
         return self._over(self.write, make_dataset, total, title)
 
-    def write(self, batch):
-        """The same for a batch at hand, on one device."""
-        inputs = {name: batch[name] for name in INPUTS if name in batch}
+    def write(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Writes for a batch at hand, on one device."""
+        inputs = only(batch, OF_ENCODER)
         return self.model.generate(inputs, seed=0, **self._options)
 
-    def rank(self, make_dataset, choices, total=None, title="ranking"):
-        """Log-likelihoods [rows, choices] of target texts, the same for all rows.
+    def rank(
+        self,
+        make_dataset: Callable,
+        choices: Array,
+        total: int | None = None,
+        title: str = "ranking",
+    ) -> np.ndarray:
+        """Computes log-likelihoods [rows, choices] of targets that all rows share.
 
         Args:
             choices: ids [choices, length], ended and padded.
@@ -49,10 +70,10 @@ class Predictor:
         choices = tf.constant(choices, tf.int32)
 
         def score(batch):
-            inputs = {name: batch[name] for name in INPUTS if name in batch}
-            rows = inputs["encoder_tokens"].shape[0]
+            inputs = only(batch, OF_ENCODER)
+            rows = inputs[ENCODER_TOKENS].shape[0]
             targets = tf.broadcast_to(choices, [rows, *choices.shape])
-            return (self.model.score({**inputs, "targets": targets}),)
+            return (self.model.score({**inputs, TARGETS: targets}),)
 
         return self._over(score, make_dataset, total, title)[0]
 
@@ -68,7 +89,7 @@ class Predictor:
 
     def _step(self, function):
         def of_replica(batch):
-            return (*function(batch), batch["index"])
+            return (*function(batch), batch[INDEX])
 
         if self.strategy.num_replicas_in_sync == 1:
             return of_replica

@@ -53,7 +53,7 @@ class Loop:
     on_log: Callable = lambda record: None
     profile: bool = False
 
-    def run(self, start=0):
+    def run(self, start: int = 0) -> int:
         """Trains from step `start`; returns the step reached."""
         self._saved, self._waited, self._worked = start, 0.0, 0.0
         if start >= self.steps:
@@ -82,7 +82,7 @@ class Loop:
         return step
 
     @property
-    def share_waited(self):
+    def share_waited(self) -> float:
         """Of the time of a profiled run, what went by waiting for data."""
         return self._waited / max(self._waited + self._worked, 1e-9)
 

@@ -1,17 +1,24 @@
 """T5's training loss: cross entropy in float32, with z-loss and a choice of mean."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import ops
 
+from hypertf.types import Array, Tensor
+
 NORMALIZATIONS = ("target_size", "tokens")
 
 
-def token_losses(logits, targets, z_loss=0.0, label_smoothing=0.0):
-    """Loss of each target token: logits [batch, length, vocab] -> [batch, length].
+def token_losses(
+    logits: Array, targets: Array, z_loss: float = 0.0, label_smoothing: float = 0.0
+) -> Tensor:
+    """Computes the loss of each target token, [batch, length].
 
-    0 where the target is padding. `z_loss` adds `z_loss * log(Z)^2`, which keeps the
-    logits from drifting; label smoothing spreads its mass over the vocabulary.
+    logits are [batch, length, vocab]. The loss is 0 where the target is padding.
+    `z_loss` adds `z_loss * log(Z)^2`, which keeps the logits from drifting; label
+    smoothing spreads its mass over the vocabulary.
     """
     logits = ops.cast(logits, "float32")
     targets = ops.cast(targets, "int32")
@@ -43,12 +50,12 @@ class T5Loss(keras.losses.Loss):
 
     def __init__(
         self,
-        z_loss=1e-4,
-        label_smoothing=0.0,
-        normalization="target_size",
-        name="t5_loss",
-        **kwargs,
-    ):
+        z_loss: float = 1e-4,
+        label_smoothing: float = 0.0,
+        normalization: str = "target_size",
+        name: str = "t5_loss",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         if normalization not in NORMALIZATIONS:
             raise ValueError(
@@ -62,7 +69,7 @@ class T5Loss(keras.losses.Loss):
         self.label_smoothing = label_smoothing
         self.normalization = normalization
 
-    def call(self, targets, logits):
+    def call(self, targets: Array, logits: Array) -> Tensor:
         # Keras takes the mean over batch and length of what is returned here.
         losses = token_losses(logits, targets, self.z_loss, self.label_smoothing)
         if self.normalization == "target_size":
@@ -70,7 +77,7 @@ class T5Loss(keras.losses.Loss):
         real = ops.mean(ops.cast(targets > 0, "float32"))
         return losses / ops.maximum(real, 1e-9)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "z_loss": self.z_loss,

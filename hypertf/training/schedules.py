@@ -1,7 +1,11 @@
 """Learning rates that depend on the step."""
 
+from typing import Any
+
 import keras
 from keras import ops
+
+from hypertf.types import Array, Tensor
 
 
 @keras.saving.register_keras_serializable("hypertf")
@@ -19,14 +23,22 @@ class LinearSchedule(keras.optimizers.schedules.LearningRateSchedule):
         steps: the step at which it has fallen to `final`.
     """
 
-    def __init__(self, rate, warmup_steps=0, decay_start=None, steps=None, final=0.0):
+    def __init__(
+        self,
+        rate: float,
+        warmup_steps: int = 0,
+        decay_start: int | None = None,
+        steps: int | None = None,
+        final: float = 0.0,
+    ) -> None:
         super().__init__()
         if decay_start is not None and (steps is None or steps <= decay_start):
             raise ValueError(f"steps={steps}, expected more than {decay_start=}")
         self.rate, self.warmup_steps = rate, warmup_steps
         self.decay_start, self.steps, self.final = decay_start, steps, final
 
-    def __call__(self, step):
+    def __call__(self, step: Array) -> Tensor:
+        """Computes the rate of a step, counted from 0."""
         step = ops.cast(step, "float32")
         rate = ops.ones_like(step) * self.rate
         if self.warmup_steps:
@@ -37,7 +49,7 @@ class LinearSchedule(keras.optimizers.schedules.LearningRateSchedule):
             rate = rate + gone * (self.final - rate)
         return rate
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "rate": self.rate,
             "warmup_steps": self.warmup_steps,

@@ -6,18 +6,25 @@ device that takes the batch at once. Randomness is a function of the seed, the s
 and the replica: nothing but the step has to be remembered to go on.
 """
 
+from collections.abc import Iterator
+
 import keras
+import numpy as np
 import tensorflow as tf
 
+from hypertf.t5 import T5
+from hypertf.t5.inputs import OF_MODEL, TARGETS, TASK_IDS, only
 from hypertf.training.loss import NORMALIZATIONS, token_losses
+from hypertf.types import Batch
 
-INPUTS = ("encoder_tokens", "decoder_tokens", "task_ids")
+Totals = dict[str, np.ndarray]  # see `TrainStep.run`
 
 
 class TrainStep:
     """Updates a model's trainable weights by batches of a strategy's dataset.
 
-    A batch has "encoder_tokens", "decoder_tokens", "targets" and "task_ids".
+    A batch has "encoder_tokens", "decoder_tokens", "targets" and "task_ids", as
+    `hypertf.t5.inputs` describes them.
 
     Args:
         model: a `hypertf.T5`.
@@ -33,18 +40,18 @@ class TrainStep:
 
     def __init__(
         self,
-        model,
-        optimizer,
-        num_tasks,
-        strategy=None,
-        microbatches=1,
-        clip_norm=None,
-        z_loss=1e-4,
-        label_smoothing=0.0,
-        normalization="target_size",
-        seed=0,
-        jit_compile=False,
-    ):
+        model: T5,
+        optimizer: keras.optimizers.Optimizer,
+        num_tasks: int,
+        strategy: tf.distribute.Strategy | None = None,
+        microbatches: int = 1,
+        clip_norm: float | None = None,
+        z_loss: float = 1e-4,
+        label_smoothing: float = 0.0,
+        normalization: str = "target_size",
+        seed: int = 0,
+        jit_compile: bool = False,
+    ) -> None:
         if normalization not in NORMALIZATIONS:
             raise ValueError(
                 f"normalization={normalization!r}, expected one of "
@@ -66,7 +73,7 @@ class TrainStep:
                 self._replica_step, jit_compile=True, autograph=False
             )
 
-    def run(self, iterator, step, num_steps):
+    def run(self, iterator: Iterator[Batch], step: int, num_steps: int) -> Totals:
         """Takes `num_steps` batches; returns what they came to, as numpy values.
 
         Args:
@@ -82,20 +89,20 @@ class TrainStep:
         )
         return {name: value.numpy() for name, value in totals.items()}
 
-    def one(self, batch, step):
-        """The same for a batch at hand, of this strategy's dataset."""
+    def one(self, batch: Batch, step: int) -> Totals:
+        """Takes one batch at hand, of this strategy's dataset, as `run` would."""
         totals = self._one(batch, tf.constant(step, tf.int64))
         return {name: value.numpy() for name, value in totals.items()}
 
-    def any_process(self, asked):
-        """Whether any of the processes was asked to; all of them get the same answer.
+    def any_process(self, asked: bool) -> bool:
+        """Tells whether any process was asked to; all of them get the same answer.
 
         All of them have to call it.
         """
         return bool(self._sum(tf.constant(float(asked))).numpy())
 
-    def all_processes_have(self, number):
-        """Whether all processes call this with the same whole number."""
+    def all_processes_have(self, number: int) -> bool:
+        """Tells whether all processes call this with the same whole number."""
         if not isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return True  # there is but one
         replicas = self.strategy.num_replicas_in_sync
@@ -147,7 +154,7 @@ class TrainStep:
     def _replica_step(self, batch, step):
         replica = tf.distribute.get_replica_context()
         seeds = self._seeds(step, replica.replica_id_in_sync_group)
-        size = self._batch_size(batch["targets"], replica)
+        size = self._batch_size(batch[TARGETS], replica)
         gradients, metrics = self._gradients(batch, seeds, size)
         if self.clip_norm is not None:
             gradients = self._clipped(gradients, replica)
@@ -202,14 +209,14 @@ class TrainStep:
             (state, tf.cast(seed, state.dtype))
             for state, seed in zip(self._random_states, seeds, strict=True)
         ]
-        inputs = {name: batch[name] for name in INPUTS if name in batch}
+        inputs = only(batch, OF_MODEL)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self._variables)
             # Within the scope generators go on from `states`, no variable changes.
             with keras.StatelessScope(state_mapping=states):
                 logits = self.model(inputs, training=True)
             losses = token_losses(
-                logits, batch["targets"], self.z_loss, self.label_smoothing
+                logits, batch[TARGETS], self.z_loss, self.label_smoothing
             )
             loss = tf.reduce_sum(losses) / size
         gradients = tape.gradient(
@@ -220,14 +227,14 @@ class TrainStep:
 
     def _metrics(self, losses, batch):
         """Sums over each task's examples; rows without a target do not count."""
-        real = tf.cast(batch["targets"] > 0, tf.float32)
+        real = tf.cast(batch[TARGETS] > 0, tf.float32)
         tokens = tf.reduce_sum(real, axis=1)
         sums = {
             "loss": tf.reduce_sum(losses, axis=1),
             "tokens": tokens,
             "examples": tf.cast(tokens > 0, tf.float32),
         }
-        task_ids = batch.get("task_ids", tf.zeros_like(batch["targets"][:, 0]))
+        task_ids = batch.get(TASK_IDS, tf.zeros_like(batch[TARGETS][:, 0]))
         return {
             name: tf.math.unsorted_segment_sum(value, task_ids, self.num_tasks)
             for name, value in sums.items()
@@ -246,8 +253,8 @@ class TrainStep:
         return [g / replicas for g in gradients] if replicas > 1 else gradients
 
 
-def random_states(model):
-    """The states of the random generators of a model and its conditioner."""
+def random_states(model: T5) -> list[keras.Variable]:
+    """Lists the states of the random generators of a model and its conditioner."""
     return [v for v in model.non_trainable_variables if v.name.startswith(_STATE)]
 
 

@@ -2,14 +2,15 @@
 
 import json
 import os
+from collections.abc import Callable
 
 import tensorflow as tf
 
 STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "one_device")
 
 
-def make_strategy(name="auto", tpu=None):
-    """The strategy of that name.
+def make_strategy(name: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
+    """Makes the strategy of that name.
 
     Args:
         name: "tpu"; "mirrored", all accelerators of this machine, or its logical CPUs
@@ -34,8 +35,8 @@ def _choose(tpu):
     return "one_device"
 
 
-def num_workers():
-    """How many processes TF_CONFIG lists; 0 if it is not set."""
+def num_workers() -> int:
+    """Counts the processes that TF_CONFIG lists; 0 if it is not set."""
     cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
     return len(cluster.get("chief", [])) + len(cluster.get("worker", []))
 
@@ -81,8 +82,8 @@ _MAKERS = {
 }
 
 
-def is_chief(strategy):
-    """Whether this process writes what all processes have in common."""
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Tells whether this process writes what all processes have in common."""
     resolver = strategy.cluster_resolver
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return True
@@ -93,8 +94,10 @@ def is_chief(strategy):
     )
 
 
-def check_batch_size(strategy, batch_size, microbatches=1):
-    """Raises unless every replica gets as many rows, in as many parts."""
+def check_batch_size(
+    strategy: tf.distribute.Strategy, batch_size: int, microbatches: int = 1
+) -> None:
+    """Raises ValueError unless every replica gets as many rows, in as many parts."""
     replicas = strategy.num_replicas_in_sync
     if batch_size % (replicas * microbatches):
         raise ValueError(
@@ -103,8 +106,10 @@ def check_batch_size(strategy, batch_size, microbatches=1):
         )
 
 
-def distribute(strategy, make_dataset):
-    """A dataset for the strategy: replica after replica takes rows of a global batch.
+def distribute(
+    strategy: tf.distribute.Strategy, make_dataset: Callable[..., tf.data.Dataset]
+) -> tf.distribute.DistributedDataset:
+    """Lays out a dataset: replica after replica takes rows of a global batch.
 
     Args:
         make_dataset: function of `host` and `num_hosts` that returns tf.data of this

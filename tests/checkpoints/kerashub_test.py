@@ -38,24 +38,24 @@ def backbone(version, **options):
 
 
 def expected(source):
-    """`{our name: variable}`, found through the attributes of KerasHub's layers."""
-    found = {
+    """`{our name: variable}`, read through the attributes of KerasHub's layers."""
+    weights = {
         "shared/embedding": source.token_embedding.embeddings,
         "encoder/rms_norm/scale": source.encoder_layer_norm.weight,
         "decoder/rms_norm/scale": source.decoder_layer_norm.weight,
     }
     if not source.tie_embedding_weights:
-        found["decoder/logits/kernel"] = source.token_embedding.reverse_embeddings
+        weights["decoder/logits/kernel"] = source.token_embedding.reverse_embeddings
     for stack in ("encoder", "decoder"):
         for i, layer in enumerate(getattr(source, f"{stack}_transformer_layers")):
             for name, variable in expected_of_layer(layer).items():
-                found[f"{stack}/block_{i:03d}/{name}"] = variable
-    return found
+                weights[f"{stack}/block_{i:03d}/{name}"] = variable
+    return weights
 
 
 def expected_of_layer(layer):
     last = "layer_002" if layer.is_decoder else "layer_001"
-    found = {
+    weights = {
         "layer_000/rms_norm/scale": layer.self_attention_layer_norm.weight,
         f"{last}/rms_norm/scale": layer.layer_norm.weight,
         f"{last}/DenseReluDense/wo/kernel": layer.output_projector.kernel,
@@ -64,30 +64,30 @@ def expected_of_layer(layer):
     if layer.is_decoder:
         attentions["layer_001/EncDecAttention"] = layer.cross_attention
         norm = layer.cross_attention_layer_norm.weight
-        found["layer_001/rms_norm/scale"] = norm
+        weights["layer_001/rms_norm/scale"] = norm
     for name, attention in attentions.items():
         for part in ("query", "key", "value", "output"):
             kernel = getattr(attention, f"{part}_projector").kernel
-            found[f"{name}/{part[0]}"] = kernel
+            weights[f"{name}/{part[0]}"] = kernel
         if attention.use_relative_attention_bias:
             bias = keras.ops.transpose(attention.relative_attention_bias)
-            found[f"{name}/relative_attention_bias"] = bias
+            weights[f"{name}/relative_attention_bias"] = bias
     if layer.use_gated_activation:
-        found[f"{last}/DenseReluDense/wi_0/kernel"] = layer.input_projector.kernel
-        found[f"{last}/DenseReluDense/wi_1/kernel"] = layer.gate_projector.kernel
+        weights[f"{last}/DenseReluDense/wi_0/kernel"] = layer.input_projector.kernel
+        weights[f"{last}/DenseReluDense/wi_1/kernel"] = layer.gate_projector.kernel
     else:
-        found[f"{last}/DenseReluDense/wi/kernel"] = layer.input_projector.kernel
-    return found
+        weights[f"{last}/DenseReluDense/wi/kernel"] = layer.input_projector.kernel
+    return weights
 
 
 def check(source, folder, values):
     model = hypertf.T5(checkpoints.read_config(folder))
     report = checkpoints.load(model, folder)
-    wanted, found = expected(source), values(model)
-    assert wanted.keys() == found.keys()
+    wanted, actual = expected(source), values(model)
+    assert wanted.keys() == actual.keys()
     for name, variable in wanted.items():
         theirs = keras.ops.convert_to_numpy(variable).astype("float32")
-        np.testing.assert_array_equal(found[name], theirs, err_msg=name)
+        np.testing.assert_array_equal(actual[name], theirs, err_msg=name)
     assert report.format == "KerasHub"
     assert report.parameters == source.count_params()
     return model, report

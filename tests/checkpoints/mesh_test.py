@@ -76,10 +76,10 @@ def test_slots_and_step_are_restored(make_model, version, tmp_path, assert_equal
     report = checkpoints.load(other, tmp_path, optimizer=restored)
     assert_equal(model, other)
     assert int(restored.iterations) == report.step == 12
-    wanted, found = slots(optimizer, model), slots(restored, other)
-    assert wanted.keys() == found.keys() and report.slots == len(wanted)
+    wanted, actual = slots(optimizer, model), slots(restored, other)
+    assert wanted.keys() == actual.keys() and report.slots == len(wanted)
     for name, value in wanted.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
 def test_without_an_optimizer_slots_are_left_over(make_model, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 import hypertf
 from hypertf.checkpoints import huggingface, kerashub, mesh
-from hypertf.checkpoints.reader import BLOCK_BYTES, Tensor, row_ranges
+from hypertf.checkpoints.reader import BLOCK_BYTES, StoredTensor, row_ranges
 from hypertf.checkpoints.rules import NORM, Rule, translate
 from hypertf.t5 import Unallocated, named_weights
 
@@ -41,6 +41,6 @@ def test_a_name_without_a_rule_is_an_error():
     "shape", [(), (5,), (3, 2), (7, BLOCK_BYTES // 8), (3, BLOCK_BYTES)]
 )
 def test_blocks_cover_all_rows_once(shape):
-    ranges = list(row_ranges(Tensor(shape, "float32")))
+    ranges = list(row_ranges(StoredTensor(shape, "float32")))
     rows = [row for start, stop in ranges for row in range(start, stop)]
     assert rows == list(range(shape[0] if shape else 1))

@@ -163,10 +163,10 @@ def test_weights_of_one_shape_do_not_mix(most, beta1, monkeypatch):
 def test_groups_are_of_one_kind_and_not_too_large():
     def groups(shapes):
         items = list(enumerate(shapes))
-        found = adafactor_update.groups_of(
+        grouped = adafactor_update.groups_of(
             items, lambda item: item[1], lambda item: "key", 128
         )
-        return [[number for number, _ in group] for group in found]
+        return [[number for number, _ in group] for group in grouped]
 
     small, large = (512, 512), (2048, 2048)
     assert groups([small, large, small, (7,), large, (7,)]) == [

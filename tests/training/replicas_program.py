@@ -1,4 +1,4 @@
-"""Trains and predicts on virtual CPUs; writes what came of it to FOLDER/found.npz.
+"""Trains and predicts on virtual CPUs; writes what came of it to FOLDER/results.npz.
 
     python -m tests.training.replicas_program FOLDER 2
 
@@ -109,19 +109,19 @@ def main(folder, replicas):
     strategies = {replicas: make_strategy("mirrored")}
     if replicas == 2:
         strategies[1] = make_strategy("one_device")
-    found = {}
+    results = {}
     for count, strategy in strategies.items():
         assert strategy.num_replicas_in_sync == count
         for name in CASES if replicas == 2 else ["adamw"]:
             case = CASES[name]
             parts = train(strategy, f"{folder}/{name}_{count}", **case)
-            found |= {f"{name}/{count}/{key}": value for key, value in parts.items()}
+            results |= {f"{name}/{count}/{key}": value for key, value in parts.items()}
         if replicas == 2:
             parts = predict(strategy)
-            found |= {f"predictions/{count}/{k}": value for k, value in parts.items()}
+            results |= {f"predictions/{count}/{k}": value for k, value in parts.items()}
     if replicas == 2:
-        found["losses_of_equal_rows"] = losses_of_equal_rows(strategies[2], 2)
-    np.savez(f"{folder}/found.npz", **found)
+        results["losses_of_equal_rows"] = losses_of_equal_rows(strategies[2], 2)
+    np.savez(f"{folder}/results.npz", **results)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def results(tmp_path_factory):
     """What `replicas_program` wrote."""
     folder, values = tmp_path_factory.mktemp("replicas"), {}
     for replicas in (2, 4):
@@ -23,21 +23,21 @@ def found(tmp_path_factory):
         command = [sys.executable, "-m", name, path, str(replicas)]
         result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert result.returncode == 0, result.stderr[-5000:]
-        values |= np.load(f"{path}/found.npz")
+        values |= np.load(f"{path}/results.npz")
     return values
 
 
-def of(found, name, replicas):
+def of(results, name, replicas):
     start = f"{name}/{replicas}/"
-    return {k.removeprefix(start): found[k] for k in found if k.startswith(start)}
+    return {k.removeprefix(start): results[k] for k in results if k.startswith(start)}
 
 
 @pytest.mark.parametrize(
     ("case", "replicas"), [("adafactor", 2), ("adamw", 2), ("adamw", 4)]
 )
-def test_training_is_that_of_one_device(found, case, replicas):
+def test_training_is_that_of_one_device(results, case, replicas):
     """With tokens that are not spread evenly: rows of a batch get longer."""
-    one, several = of(found, case, 1), of(found, case, replicas)
+    one, several = of(results, case, 1), of(results, case, replicas)
     assert several.keys() == one.keys()
     assert one["examples"].sum() == 3 * 7  # all but the fillers
     np.testing.assert_array_equal(several["examples"], one["examples"])
@@ -50,20 +50,20 @@ def test_training_is_that_of_one_device(found, case, replicas):
         assert relative_error(several[name], one[name]) < 1e-4, name
 
 
-def test_the_weights_have_changed(found):
+def test_the_weights_have_changed(results):
     """Else the comparison says nothing."""
     for case in CASES:
-        losses = of(found, case, 1)["loss"]
+        losses = of(results, case, 1)["loss"]
         assert losses[-1] < losses[0]
 
 
-def test_replicas_draw_their_own_dropout(found):
-    first, second = found["losses_of_equal_rows"]
+def test_replicas_draw_their_own_dropout(results):
+    first, second = results["losses_of_equal_rows"]
     assert abs(first - second) > 1e-3 * first
 
 
-def test_predictions_are_those_of_one_device(found):
-    one, two = of(found, "predictions", 1), of(found, "predictions", 2)
+def test_predictions_are_those_of_one_device(results):
+    one, two = of(results, "predictions", 1), of(results, "predictions", 2)
     assert one["ids"].shape == (21, 5)  # without the fillers
     assert len(np.unique(one["ids"], axis=0)) > 3
     np.testing.assert_array_equal(two["ids"], one["ids"])

@@ -92,13 +92,13 @@ def built(seed, steps=0):
 
 
 def values(model, optimizer):
-    found = {"iterations": int(optimizer.iterations)}
+    state = {"iterations": int(optimizer.iterations)}
     for variable in model.trainable_variables:
         name = variable.path.removeprefix(model.name)
-        found[name] = variable.numpy()
+        state[name] = variable.numpy()
         for slot, value in optimizer.slots(variable).items():
-            found[f"{name} {slot}"] = value.numpy()
-    return found
+            state[f"{name} {slot}"] = value.numpy()
+    return state
 
 
 def test_slots_go_through_a_checkpoint(tmp_path):

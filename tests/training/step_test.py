@@ -42,12 +42,12 @@ def gradients(model, batch, **options):
     with tf.GradientTape() as tape:
         logits = model({name: batch[name] for name in INPUTS}, training=True)
         loss = T5Loss(**{**LOSS, **options})(batch["targets"], logits)
-    found = tape.gradient(
+    results = tape.gradient(
         loss,
         [v.value for v in model.trainable_variables],
         unconnected_gradients="zero",
     )
-    return loss, [tf.convert_to_tensor(g) for g in found]
+    return loss, [tf.convert_to_tensor(g) for g in results]
 
 
 def changes(model, run):
@@ -99,10 +99,10 @@ def test_a_step_is_the_gradient_of_the_loss(normalization, optimizer):
 
     def by_hand():
         for i in range(2):
-            _, found = gradients(
+            _, results = gradients(
                 same, batch_at(BATCHES, i), normalization=normalization
             )
-            other.apply(found, same.trainable_variables)
+            other.apply(results, same.trainable_variables)
 
     assert_near(got, changes(same, by_hand), 1e-4)
 
@@ -136,15 +136,15 @@ def test_sums_for_each_task():
 @pytest.mark.parametrize("method", ["none", "hyperprompt-global", "hypergrid"])
 def test_parts_of_a_batch_make_the_whole(method):
     """Also where the parts have different numbers of tokens."""
-    found, totals = {}, {}
+    results, totals = {}, {}
     for parts in (1, 2, 4):
         model = make_model(method)
         step = make_step(model, microbatches=parts, normalization="tokens")
-        found[parts] = changes(
+        results[parts] = changes(
             model, lambda p=parts, s=step: totals.update({p: s.one(FIRST, 0)})
         )
     for parts in (2, 4):
-        assert_near(found[parts], found[1])
+        assert_near(results[parts], results[1])
         for name in ("loss", "tokens", "examples"):
             np.testing.assert_allclose(totals[parts][name], totals[1][name], rtol=1e-5)
 
@@ -162,12 +162,12 @@ def weights_after(step, *numbers):
 
 def test_dropout_is_a_function_of_the_step(random_step):
     start = State(random_step)
-    found = []
+    results = []
     for number in (0, 0, 1):
-        found.append(weights_after(random_step, number))
+        results.append(weights_after(random_step, number))
         start.restore()
-    np.testing.assert_array_equal(found[0], found[1])
-    assert np.abs(found[0] - found[2]).max() > 1e-4
+    np.testing.assert_array_equal(results[0], results[1])
+    assert np.abs(results[0] - results[2]).max() > 1e-4
 
 
 def test_dropout_is_a_function_of_the_seed():
@@ -180,16 +180,16 @@ def test_dropout_is_a_function_of_the_seed():
 
 def test_how_many_steps_are_run_at_once_does_not_matter(random_step):
     start = State(random_step)
-    found = []
+    results = []
     for parts in ([4], [1, 3], [2, 2], [1, 1, 1, 1]):
         batches, at = iterator(BATCHES), 10
         for count in parts:
             random_step.run(batches, at, count)
             at += count
-        found.append(arrays(start.variables))
+        results.append(arrays(start.variables))
         start.restore()
-    for other in found[1:]:
-        np.testing.assert_array_equal(flat(other), flat(found[0]))
+    for other in results[1:]:
+        np.testing.assert_array_equal(flat(other), flat(results[0]))
 
 
 def test_going_on_at_a_step_is_going_on_in_the_data_and_the_dropout(random_step):
@@ -225,28 +225,28 @@ def test_parts_of_a_batch_draw_their_own_dropout():
     ],
 )
 def test_compiled_equals_plain(method, options):
-    found, totals = [], []
+    results, totals = [], []
     for compiled in (False, True):
         model = make_model(method, **(options if compiled else {}))
         step = make_step(
             model, jit_compile=compiled, normalization="tokens", clip_norm=1.0
         )
         run = step.run
-        found.append(
+        results.append(
             changes(model, lambda r=run: totals.append(r(iterator(BATCHES), 0, 1)))
         )
-    assert_near(found[1], found[0], 1e-4)
+    assert_near(results[1], results[0], 1e-4)
     np.testing.assert_allclose(totals[1]["loss"], totals[0]["loss"], rtol=1e-4)
 
 
 @pytest.mark.parametrize("share", [0.25, 4.0])
 def test_clipping(share):
     model, same = make_model(), make_model()
-    _, found = gradients(same, FIRST, normalization="target_size")
-    norm = np.sqrt(np.sum(np.square(flat(found), dtype="float64")))
+    _, results = gradients(same, FIRST, normalization="target_size")
+    norm = np.sqrt(np.sum(np.square(flat(results), dtype="float64")))
     step = make_step(model, clip_norm=share * norm)
     got = changes(model, lambda: step.one(FIRST, 0))
-    assert_near(got, [-min(1.0, share) * g.numpy() for g in found])
+    assert_near(got, [-min(1.0, share) * g.numpy() for g in results])
 
 
 def test_frozen_weights_stay():
@@ -283,10 +283,10 @@ def test_rematerialized_gradients_are_the_plain_ones(method):
     plain = make_model(method, layers=2)
     loss, expected = gradients(plain, FIRST)
     again = with_rematerialization(plain)
-    loss_again, found = gradients(again, FIRST)
+    loss_again, results = gradients(again, FIRST)
     assert relative_error(loss_again, loss) < 1e-6
     for one, other, variable in zip(
-        found, expected, plain.trainable_variables, strict=True
+        results, expected, plain.trainable_variables, strict=True
     ):
         error = np.abs(one - other).max() / np.abs(flat(expected)).max()
         assert error < 1e-5, variable.path
@@ -295,11 +295,11 @@ def test_rematerialized_gradients_are_the_plain_ones(method):
 def test_a_rematerialized_step_is_the_plain_one_in_parts_too():
     plain = make_model("hyperprompt-global", layers=2)
     again = with_rematerialization(plain)
-    found = []
+    results = []
     for model, parts in ((plain, 1), (again, 2)):
         step = make_step(model, microbatches=parts)
-        found.append(changes(model, lambda s=step: s.one(FIRST, 0)))
-    assert_near(found[1], found[0])
+        results.append(changes(model, lambda s=step: s.one(FIRST, 0)))
+    assert_near(results[1], results[0])
 
 
 def test_rematerialized_dropout_goes_back_where_it_came_from():
@@ -333,14 +333,14 @@ def test_rematerialized_gradients_with_dropout_are_slopes_of_the_loss():
         with keras.StatelessScope(state_mapping=fixed):
             return gradients(model, FIRST)
 
-    loss, found = loss_and_gradients()
-    again, found_again = loss_and_gradients()
+    loss, results = loss_and_gradients()
+    again, results_again = loss_and_gradients()
     assert loss == again
-    assert_near(found_again, found, 1e-6)
-    length = np.sqrt(np.sum(np.square(flat(found))))
+    assert_near(results_again, results, 1e-6)
+    length = np.sqrt(np.sum(np.square(flat(results))))
     values = []
     for side in (-1, 1):
-        for variable, value, slope in zip(variables, start, found, strict=True):
+        for variable, value, slope in zip(variables, start, results, strict=True):
             variable.assign(value + side * 1e-3 / length * slope.numpy())
         values.append(float(loss_and_gradients()[0]))
     slope = (values[1] - values[0]) / 2e-3
