@@ -84,11 +84,6 @@ class T5Config:
             )
         return dataclasses.replace(_SIZES[name], **overrides)
 
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        """Lists all known sizes."""
-        return tuple(_SIZES)
-
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields by name, as `T5Config(**fields)` takes them."""
         return dataclasses.asdict(self)

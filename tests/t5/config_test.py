@@ -38,7 +38,10 @@ def test_unallocated_weights_stay_so_and_do_not_spread():
 
 
 def test_all_names_are_known():
-    assert set(hypertf.T5Config.names()) == {*PUBLISHED, "t5-nano"}
+    with pytest.raises(ValueError, match="unknown T5 size") as error:
+        hypertf.T5Config.from_name("none")
+    known = str(error.value).partition("Known: ")[2].split(", ")
+    assert set(known) == {*PUBLISHED, "t5-nano"}
 
 
 def test_nano_is_small():
