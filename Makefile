@@ -10,7 +10,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 SHARED ?= $(or $(HYPERTF_SHARED),../shared)
 REAL = $(VENV)/bin/python -m experiments
 
-.PHONY: quickstart real test lint bench
+.PHONY: quickstart real test test-quick lint bench
 
 quickstart: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.quickstart
@@ -27,9 +27,16 @@ real: $(VENV)/.installed
 	  --output=out/real
 
 # A file stays in one process, so what its tests share is made once.
+PYTEST = $(VENV)/bin/python -m pytest tests -n $(JOBS) --dist loadfile \
+	  --no-loadscope-reorder
+
 test: $(VENV)/.installed
-	$(VENV)/bin/python -m pytest tests -n $(JOBS) --dist loadfile \
-	  --no-loadscope-reorder --durations=20
+	$(PYTEST) --durations=20
+
+# A part of every folder's tests, for the minutes between two edits; conftest.py says
+# which.
+test-quick: $(VENV)/.installed
+	$(PYTEST) --quick
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .

@@ -118,7 +118,7 @@ def make(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("goal", ["quickstart", "test", "lint"])
+@pytest.mark.parametrize("goal", ["quickstart", "test", "test-quick", "lint"])
 def test_make_installs_once(make, goal):
     assert "-m pip install" in make("--dry-run", goal).stdout
     python = make.folder / ".venv/bin/python"
