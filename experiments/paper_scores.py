@@ -82,7 +82,7 @@ def _mean(values):
 def average_cells(scores, row=None):
     """Benchmark averages that are complete, those that the paper prints, and ours."""
     ours = averages.benchmark_averages(_with_halves(scores))
-    if len(ours) == len(averages.BENCHMARKS):
+    if len(ours) == len(averages.AVERAGES):
         ours["macro"] = _mean(ours.values())
     printed = dict(row.average) if row else {}
     cells = {}
@@ -107,7 +107,7 @@ def _with_halves(scores):
 
 def _glue_over_metrics(scores):
     whole = {half: task for task, names in HALVES.items() for half in names}
-    metrics = {(whole.get(c.task, c.task), c.metric) for c in averages.GLUE}
+    metrics = {(whole.get(c.task, c.task), c.metric) for c in averages.columns("glue")}
     return _mean(find(scores, *metric) for metric in metrics)
 
 

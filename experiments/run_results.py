@@ -10,7 +10,6 @@ import tensorflow as tf
 from experiments.bench.timing import table as aligned
 from tfds_tasks import submission
 from tfds_tasks.scores import averages
-from tfds_tasks.scores.readers import Labels
 
 FOLDER = "eval"
 
@@ -130,15 +129,9 @@ def write_submission(folder, scorer, predictions):
     """Files for the GLUE and SuperGLUE servers of the tasks that have one."""
     written = []
     for task in scorer.mixture.tasks:
-        if task.name in submission.GLUE | submission.SUPER_GLUE:
-            digits = task.style.labels == "digits" and task.labels is not None
-            submission.write(
-                folder,
-                task.name,
-                scorer.examples[task.name],
-                predictions[task.name],
-                reader=Labels(task.labels) if digits else None,
-            )
+        if task.submission is not None:
+            examples, texts = scorer.examples[task.name], predictions[task.name]
+            submission.write(folder, task, examples, texts)
             written.append(task.name)
     if not written:
         raise ValueError(

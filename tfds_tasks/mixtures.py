@@ -1,6 +1,7 @@
 """Mixtures: several tasks in one stream of batches."""
 
 import dataclasses
+import math
 
 import numpy as np
 import tensorflow as tf
@@ -8,61 +9,25 @@ import tensorflow as tf
 from tfds_tasks import batches, stream
 from tfds_tasks.lengths import warn_if_trimmed
 from tfds_tasks.rates import Rates
-from tfds_tasks.registry import get_task, task_names, unknown
+from tfds_tasks.registry import all_tasks, get_task, task_names, unknown
 from tfds_tasks.task import Task, python_values
 
-GLUE = tuple(
-    f"glue/{name}"
-    for name in [
-        "cola",
-        "sst2",
-        "mrpc",
-        "qqp",
-        "stsb",
-        "mnli",
-        "qnli",
-        "rte",
-        "mnli_mismatched",
-        "mnli_matched",
-        "ax",
-    ]
-)
-SUPER_GLUE = (
-    "dpr",
-    *(
-        f"super_glue/{name}"
-        for name in [
-            "wsc",
-            "boolq",
-            "cb",
-            "copa",
-            "multirc",
-            "record",
-            "rte",
-            "wic",
-            "axb",
-            "axg",
-        ]
-    ),
-)
 PROPORTIONAL = Rates()
 SUM_NLI = ("xsum", "cnn_dailymail", "wiki_lingua", "glue/mnli", "art", "anli")
 
 
-def mixture_names():
-    """The tasks of every mixture that has a name."""
+def mixture_names() -> dict[str, tuple[str, ...]]:
+    """The tasks of every mixture that has a name, in the order that numbers them."""
+    members = {}
+    for task in sorted(all_tasks(), key=_place):
+        if task.mixture is not None:
+            members[task.mixture] = (*members.get(task.mixture, ()), task.name)
+    en_mix = members["glue"] + members["super_glue"]
+    return {"en_mix": en_mix, **members, "sum_nli": SUM_NLI}
 
-    def of(source):
-        return tuple(name for name in task_names() if name.startswith(source + "/"))
 
-    return {
-        "en_mix": GLUE + SUPER_GLUE,
-        "glue": GLUE,
-        "super_glue": SUPER_GLUE,
-        "mrqa": of("mrqa"),
-        "sum_nli": SUM_NLI,
-        "nano": of("nano"),
-    }
+def _place(task: Task) -> float:
+    return math.inf if task.place is None else task.place
 
 
 @dataclasses.dataclass(frozen=True)

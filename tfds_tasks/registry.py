@@ -1,17 +1,25 @@
 """All tasks by name."""
 
+from __future__ import annotations
+
 import dataclasses
 import difflib
 import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from tfds_tasks.style import Style
 
-_TASKS = {}
-_ALIASES = {}
+if TYPE_CHECKING:
+    from tfds_tasks.task import Task
+
+_TASKS: dict[str, Task] = {}
+_ALIASES: dict[str, str] = {}
 
 
-def register(task, aliases=()):
+def register(task: Task, aliases: Iterable[str] = ()) -> Task:
     """Adds a task; aliases are its names elsewhere, such as SeqIO's."""
+    aliases = tuple(aliases)
     for name in (task.name, *aliases):
         if name in _TASKS or name in _ALIASES:
             raise ValueError(f"task {name!r} is registered already")
@@ -20,13 +28,19 @@ def register(task, aliases=()):
     return task
 
 
-def task_names():
+def task_names() -> tuple[str, ...]:
     """All names, in the order of declaration."""
     _load()
     return tuple(_TASKS)
 
 
-def get_task(name, **style):
+def all_tasks() -> tuple[Task, ...]:
+    """All tasks in T5's style, in the order of declaration."""
+    _load()
+    return tuple(_TASKS.values())
+
+
+def get_task(name: str, **style) -> Task:
     """The task of that name, written in a style (fields of `Style`).
 
     >>> get_task("glue/rte", labels="digits").to_text(
@@ -40,8 +54,9 @@ def get_task(name, **style):
     return dataclasses.replace(task, style=Style(**style)) if style else task
 
 
-def unknown(kind, name, known):
+def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     """What to say of a name that is not known: the nearest ones that are."""
+    known = list(known)
     near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
     ends = [k for k in known if str(name) in re.split("[/_]", k)]
     nearest = list(dict.fromkeys([*ends[:3], *near]))

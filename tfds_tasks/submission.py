@@ -3,123 +3,35 @@
 The servers hold the labels of the test sets. GLUE takes a TSV file for each task with
 the header "index<tab>prediction". SuperGLUE takes lines {"idx": ..., "label": ...} of
 JSON, for MultiRC a line for each passage with its questions and their answers inside.
-Names and labels are those of jiant, the toolkit of the benchmarks' authors, and of T5.
+What the file of a task is called and holds is part of its declaration
+(`Task.submission`): names and labels are those of jiant, the toolkit of the benchmarks'
+authors, and of T5.
 
-    for name in tasks:
-        submission.write(folder, name, examples[name], predictions[name])
-    submission.pack(folder, "glue", sizes)
+    for task in mixture.tasks:
+        if task.submission is not None:
+            submission.write(folder, task, examples[task.name], predictions[task.name])
+    problems = submission.check(folder, "glue")  # what is missing or wrong, if anything
+    path = submission.pack(folder, "glue")  # only if nothing is
 """
 
 import json
 import zipfile
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from absl import logging
 
+from tfds_tasks.benchmarks import BENCHMARKS, File
+from tfds_tasks.registry import all_tasks, get_task, unknown
 from tfds_tasks.scores.metrics import check_sizes
-from tfds_tasks.scores.readers import Labels, Number, Referent, Text
+from tfds_tasks.scores.readers import Example
+from tfds_tasks.task import Task
 
 HEADER = "index\tprediction"
 LISTED = 10  # a message names so many indices, and counts the others
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The server's form of each class. Without one it is the first."""
-
-    labels: tuple
-
-    @property
-    def fallback(self):
-        return self.labels[0]
-
-    def label(self, number):
-        return self.labels[number] if 0 <= number < len(self.labels) else None
-
-    def accepts(self, label):
-        return (type(label), label) in [(type(known), known) for known in self.labels]
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A number between two others. Without one it is their middle."""
-
-    low: float
-    high: float
-
-    @property
-    def fallback(self):
-        return self.label((self.low + self.high) / 2)
-
-    def label(self, number):
-        return f"{number:.3f}" if self.low <= number <= self.high else None
-
-    def accepts(self, label):
-        return self.label(Number().prediction(label, {})) is not None
-
-
-@dataclass(frozen=True)
-class Words:
-    """Any text. Without one it is empty."""
-
-    fallback = ""
-
-    def label(self, text):
-        return text.strip() or None
-
-    def accepts(self, label):
-        return isinstance(label, str)
-
-
-@dataclass(frozen=True)
-class File:
-    """A task's file: its name, how the model's text is read, what the server takes.
-
-    `index` is the key of an example that numbers the rows.
-    """
-
-    name: str
-    reader: object
-    form: Choice | Scale | Words
-    index: str = "idx"
-
-
-def _labels(name, classes, labels=None, index="idx"):
-    return File(name, Labels(classes), Choice(tuple(labels or classes)), index)
-
-
-INFERENCE = ("entailment", "neutral", "contradiction")
-ENTAILMENT = ("entailment", "not_entailment")
-BOOLEAN = ("False", "True")
-
-GLUE = {
-    "glue/cola": _labels("CoLA.tsv", ("unacceptable", "acceptable"), "01"),
-    "glue/sst2": _labels("SST-2.tsv", ("negative", "positive"), "01"),
-    "glue/mrpc": _labels("MRPC.tsv", ("not_equivalent", "equivalent"), "01"),
-    "glue/stsb": File("STS-B.tsv", Number(), Scale(0, 5)),
-    "glue/qqp": _labels("QQP.tsv", ("not_duplicate", "duplicate"), "01"),
-    "glue/mnli_matched": _labels("MNLI-m.tsv", INFERENCE),
-    "glue/mnli_mismatched": _labels("MNLI-mm.tsv", INFERENCE),
-    "glue/qnli": _labels("QNLI.tsv", ENTAILMENT),
-    "glue/rte": _labels("RTE.tsv", ENTAILMENT),
-    "glue/wnli": _labels("WNLI.tsv", ENTAILMENT[::-1], "01"),
-    "glue/ax": _labels("AX.tsv", INFERENCE),
-}
-SUPER_GLUE = {
-    "super_glue/boolq": _labels("BoolQ.jsonl", BOOLEAN, ("false", "true")),
-    "super_glue/cb": _labels("CB.jsonl", ("entailment", "contradiction", "neutral")),
-    "super_glue/copa": _labels("COPA.jsonl", ("choice1", "choice2"), (0, 1)),
-    "super_glue/multirc": _labels("MultiRC.jsonl", BOOLEAN, (0, 1), "idx/answer"),
-    "super_glue/record": File("ReCoRD.jsonl", Text(), Words(), "idx/query"),
-    "super_glue/rte": _labels("RTE.jsonl", ENTAILMENT),
-    "super_glue/wic": _labels("WiC.jsonl", BOOLEAN, ("false", "true")),
-    "super_glue/wsc": File("WSC.jsonl", Referent(), Choice(BOOLEAN)),
-    "super_glue/axb": _labels("AX-b.jsonl", ENTAILMENT),
-    "super_glue/axg": _labels("AX-g.jsonl", ENTAILMENT),
-}
-BENCHMARKS = {"glue": GLUE, "super_glue": SUPER_GLUE}
 
 
 @dataclass(frozen=True)
@@ -131,23 +43,35 @@ class Written:
     unparsable: int
 
 
-def write(folder, task_name, examples, predictions, reader=None):
+def files(benchmark: str) -> dict[str, File]:
+    """All files that the server of a benchmark wants, by the task each is of."""
+    if benchmark not in BENCHMARKS:
+        raise ValueError(unknown("benchmark", benchmark, BENCHMARKS))
+    return {
+        task.name: task.submission
+        for task in all_tasks()
+        if task.benchmark == benchmark and task.submission is not None
+    }
+
+
+def write(
+    folder: str | Path,
+    task: Task | str,
+    examples: Sequence[Example],
+    predictions: Sequence[str],
+) -> Written:
     """Writes the file of a task into the folder, in the order of the index.
 
     Every row needs a label that the server knows, so text that cannot be read becomes
     the first label (STS-B: 2.5; ReCoRD: empty), which is warned of once.
 
     Args:
-        folder: where to; made if absent.
-        task_name: such as "glue/cola".
+        folder: where the file goes; made if absent.
+        task: in the style in which the model was asked, or the name of a task, which
+            stands for T5's style.
         examples: of the test set, as `task.to_text` gives them. If they repeat a query
             of ReCoRD, the first counts.
         predictions: the text that the model wrote for each.
-        reader: reads the text if the task is not written as T5 does: `Labels("01")`
-            for digits, `Referent()` for a WNLI that asks whom the pronoun means.
-
-    Returns:
-        `Written`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -158,9 +82,15 @@ def write(folder, task_name, examples, predictions, reader=None):
     {"idx": 0, "label": "true"}
     {"idx": 1, "label": "false"}
     """
-    file = _file(task_name)
+    task = get_task(task) if isinstance(task, str) else task
+    file = task.submission
+    if file is None:
+        known = [t.name for t in all_tasks() if t.submission is not None]
+        raise ValueError(
+            f"no server takes {task.name!r}; expected one of {', '.join(known)}"
+        )
     check_sizes(predictions, examples=examples)
-    rows = _rows(file, examples, predictions, reader or file.reader)
+    rows = _rows(task, examples, predictions)
     unparsable = sum(label is None for _, label in rows)
     fallback = file.form.fallback
     if unparsable:
@@ -176,55 +106,55 @@ def write(folder, task_name, examples, predictions, reader=None):
     return Written(path, len(rows), unparsable)
 
 
-def check(folder, benchmark, sizes):
-    """A list of what the server would refuse or count as wrong, empty if it is ready.
+def check(
+    folder: str | Path, benchmark: str, sizes: Mapping[str, int] | None = None
+) -> list[str]:
+    """Lists what the server would refuse or count as wrong; empty if nothing is.
+
+    Each entry begins with the name of the file, such as "WNLI.tsv is missing".
 
     Args:
         folder: with the files that `write` made.
         benchmark: "glue" or "super_glue"; the server wants all of its files.
-        sizes: {task: number of rows of its test set}; for MultiRC of answers, for
-            ReCoRD of queries, as TFDS counts them.
+        sizes: {task: number of rows of its test set} where it is not the whole that
+            the task's declaration states; for MultiRC of answers, for ReCoRD of
+            queries.
     """
-    if benchmark not in BENCHMARKS:
-        known = ", ".join(BENCHMARKS)
-        raise ValueError(f"benchmark {benchmark!r} is unknown; expected one of {known}")
-    files = BENCHMARKS[benchmark]
-    if absent := [task for task in files if task not in sizes]:
-        raise ValueError(f"sizes of {', '.join(absent)} are missing")
     problems = []
-    for task, file in files.items():
-        path = Path(folder, file.name)
-        found = _problems(file, path, sizes[task]) if path.is_file() else ["is missing"]
-        problems += [f"{file.name} {problem}" for problem in found]
+    for task, file in files(benchmark).items():
+        path, size = Path(folder, file.name), (sizes or {}).get(task, file.rows)
+        wrong = _problems(file, path, size) if path.is_file() else ["is missing"]
+        problems += [f"{file.name} {problem}" for problem in wrong]
     return problems
 
 
-def pack(folder, benchmark, sizes, path=None):
+def pack(
+    folder: str | Path,
+    benchmark: str,
+    sizes: Mapping[str, int] | None = None,
+    path: str | Path | None = None,
+) -> Path:
     """Zips the files for upload, into the folder unless a path is given.
 
-    Raises a ValueError with all that `check` finds, if it finds anything.
+    Raises a ValueError that names every problem if `check` has any; no zip is written
+    then.
     """
     if problems := check(folder, benchmark, sizes):
         raise ValueError(
-            f"{folder} is not ready for {benchmark}: {'; '.join(problems)}"
+            f"{folder} is not ready for {BENCHMARKS[benchmark]}: {'; '.join(problems)}"
         )
     path = Path(path or Path(folder, f"{benchmark}.zip"))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in BENCHMARKS[benchmark].values():
+        for file in files(benchmark).values():
             archive.write(Path(folder, file.name), file.name)
     return path
 
 
-def _file(task_name):
-    files = GLUE | SUPER_GLUE
-    if task_name not in files:
-        known = ", ".join(files)
-        raise ValueError(f"no server takes {task_name!r}; expected one of {known}")
-    return files[task_name]
-
-
-def _rows(file, examples, predictions, reader):
+def _rows(
+    task: Task, examples: Sequence[Example], predictions: Sequence[str]
+) -> list[tuple[Example, Any]]:
     """[(example, label)] by index; the label is None where the text cannot be read."""
+    file, reader = task.submission, task.answer_reader
     rows = [
         (example, file.form.label(reader.prediction(text, example)))
         for example, text in zip(examples, predictions, strict=True)
@@ -238,7 +168,7 @@ def _rows(file, examples, predictions, reader):
     return list(first.values())
 
 
-def _lines(file, rows):
+def _lines(file: File, rows: list[tuple[Example, Any]]) -> Iterable[str]:
     if file.name.endswith(".tsv"):
         return [HEADER, *(f"{int(e[file.index])}\t{label}" for e, label in rows)]
     if file.index == "idx/answer":
@@ -246,7 +176,7 @@ def _lines(file, rows):
     return [json.dumps({"idx": int(e[file.index]), "label": v}) for e, v in rows]
 
 
-def _passages(rows):
+def _passages(rows: list[tuple[Example, Any]]) -> Iterator[dict]:
     """[(example, label)] as MultiRC is nested: passages, their questions, answers."""
     passages = {}
     for example, label in rows:
@@ -258,7 +188,7 @@ def _passages(rows):
         yield {"idx": passage, "passage": {"questions": nested}}
 
 
-def _problems(file, path, size):
+def _problems(file: File, path: Path, size: int) -> list[str]:
     try:
         rows = _read(file, path.read_text(encoding="utf-8").rstrip("\n").split("\n"))
     except (KeyError, TypeError, ValueError) as error:
@@ -270,10 +200,10 @@ def _problems(file, path, size):
         f"has rows outside 0..{size - 1}": [i for i in count if not 0 <= i < size],
         "has unknown labels in rows": [i for i, v in rows if not file.form.accepts(v)],
     }
-    return [f"{fault}: {_listed(found)}" for fault, found in faults.items() if found]
+    return [f"{fault}: {_listed(wrong)}" for fault, wrong in faults.items() if wrong]
 
 
-def _read(file, lines):
+def _read(file: File, lines: list[str]) -> list[tuple[int, Any]]:
     """[(index, label)] of the lines of a file."""
     if file.name.endswith(".tsv"):
         if lines[:1] != [HEADER]:
@@ -287,7 +217,7 @@ def _read(file, lines):
     return [(int(entry["idx"]), entry["label"]) for entry in entries]
 
 
-def _listed(indices):
+def _listed(indices: list[int]) -> str:
     more = len(indices) - LISTED
     text = ", ".join(map(str, sorted(indices)[:LISTED]))
     return f"{text} and {more} more" if more > 0 else text

@@ -8,7 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfds_tasks import sources, splits
-from tfds_tasks.scores.readers import Labels
+from tfds_tasks.benchmarks import BENCHMARKS, File
+from tfds_tasks.registry import unknown
+from tfds_tasks.scores.readers import Labels, Reader
 from tfds_tasks.style import Style
 
 DEFAULT_STYLE = Style()
@@ -34,6 +36,16 @@ class Task:
         chunks: function of (example, tokenizer, length) that cuts a long example into
             several of at most `length` tokens.
         prefix: whether the name comes first where the style leaves it open.
+        mixture: the named mixture that it is part of, such as "super_glue".
+        place: its place in that mixture, whose order numbers the tasks; None is after
+            those that have one, in the order of declaration.
+        benchmark: "glue" or "super_glue" if it counts there.
+        columns: {metric: heading} in T5's table of results, from left to right. The
+            metrics of a benchmark's columns make up its average.
+        group: what its columns are averaged under, with those of other tasks of that
+            group; None if it has one column and stands for itself.
+        submission: the file that the benchmark's server takes.
+        style: how it is written; see `Style`.
     """
 
     name: str
@@ -41,7 +53,7 @@ class Task:
     format: Callable
     metrics: tuple[Callable, ...] = ()
     classes: tuple[str, ...] | None = None
-    reader: object = None
+    reader: Reader | None = None
     splits: Mapping[str, str] = dataclasses.field(default_factory=OWN_SPLITS.copy)
     divide: str | None = None
     rate: int | None = None
@@ -49,9 +61,29 @@ class Task:
     train_format: Callable | None = None
     chunks: Callable | None = None
     prefix: bool = True
+    mixture: str | None = None
+    place: int | None = None
+    benchmark: str | None = None
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    group: str | None = None
+    submission: File | None = None
     style: Style = DEFAULT_STYLE
 
-    def __repr__(self):
+    def __post_init__(self):
+        if self.classes is None and self.reader is None:
+            raise ValueError(
+                f"task {self.name!r}: classes and reader are both None; expected one "
+                "of them, to read answers by"
+            )
+        if self.benchmark not in (None, *BENCHMARKS):
+            raise ValueError(unknown("benchmark", self.benchmark, list(BENCHMARKS)))
+        if len(self.columns) > 1 and self.group is None:
+            raise ValueError(
+                f"task {self.name!r}: group=None; expected the name that its "
+                f"{len(self.columns)} columns are averaged under"
+            )
+
+    def __repr__(self) -> str:
         return f"Task({self.name!r}, source={self.source!r}, {self.style})"
 
     def __hash__(self):
@@ -73,6 +105,24 @@ class Task:
         if self.classes is None or self.style.labels == "words":
             return self.classes
         return tuple(str(i) for i in range(len(self.classes)))
+
+    @property
+    def answer_reader(self) -> Reader:
+        """Reads answers: its own reader, or one of the labels in this style."""
+        return self.reader or Labels(self.labels)
+
+    @property
+    def choices(self) -> tuple[str, ...] | None:
+        """The label texts in this style if every answer is one of them, else None.
+
+        WSC and ReCoRD have labels, but are answered by a name: None.
+        """
+        return self.labels if self.reader is None else None
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether it has a metric; `score` gives {} if not."""
+        return bool(self.metrics)
 
     def to_text(self, row, split="train"):
         """The examples of one row of numpy or Python values: [{"inputs", "targets"}].
@@ -173,7 +223,9 @@ class Task:
                 f"{self.name}: {len(predictions)} predictions for {len(examples)} "
                 "examples; expected as many, and at least one"
             )
-        reader = self.reader or Labels(self.labels)
+        if not self.is_scored:
+            return {}
+        reader = self.answer_reader
         targets = [reader.target(e) for e in examples]
         read = [
             reader.prediction(p, e) for p, e in zip(predictions, examples, strict=True)

@@ -1,5 +1,6 @@
 """Averages and the table over checkpoints are those of T5's evaluation."""
 
+import itertools
 import json
 import math
 
@@ -86,29 +87,29 @@ def test_missing_metric_leaves_no_average_column():
 
 
 def test_columns_and_groups_are_t5s():
-    columns = {(c.task, c.metric): [c.heading, c.group] for c in averages.COLUMNS}
+    columns = {(c.task, c.metric): [c.heading, c.group] for c in averages.columns()}
     for tag, expected in GOLDEN["groups"].items():
         assert columns[our_cell(tag)] == expected
 
 
 def test_both_benchmarks_have_eight_tasks():
-    for columns in averages.BENCHMARKS.values():
-        assert len({c.group for c in columns}) == 8
+    for benchmark in averages.AVERAGES:
+        assert len({c.group for c in averages.columns(benchmark)}) == 8
 
 
 def perfect(benchmark):
     scores = {}
-    for c in averages.BENCHMARKS[benchmark]:
+    for c in averages.columns(benchmark):
         scores.setdefault(c.task, {})[c.metric] = 100.0
     return scores
 
 
-@pytest.mark.parametrize("benchmark", averages.BENCHMARKS)
+@pytest.mark.parametrize("benchmark", averages.AVERAGES)
 def test_each_task_weighs_an_eighth(benchmark):
     scores = perfect(benchmark)
     assert averages.benchmark_averages(scores) == {benchmark: 100.0}
-    groups = [c.group for c in averages.BENCHMARKS[benchmark]]
-    for c in averages.BENCHMARKS[benchmark]:
+    groups = [c.group for c in averages.columns(benchmark)]
+    for c in averages.columns(benchmark):
         less = {**scores, c.task: {**scores[c.task], c.metric: 0.0}}
         expected = 100 - 100 / 8 / groups.count(c.group)
         assert averages.benchmark_averages(less)[benchmark] == pytest.approx(expected)
@@ -130,8 +131,55 @@ def test_other_tasks_do_not_count():
 def test_average_of_any_tasks():
     scores = {"mrqa/hotpot_qa": {"em": 40.0, "f1": 60.0}, "xsum": {"rouge1": 30.0}}
     assert averages.average(scores) == pytest.approx(40)
-    with pytest.raises(ValueError, match="expected a task"):
-        averages.average({})
+
+
+@pytest.mark.parametrize("mean", [averages.average, averages.selection_score])
+def test_tasks_without_a_metric_are_left_out(mean):
+    scores = {"glue/ax": {}, "glue/rte": {"accuracy": 60.0}, "super_glue/axb": {}}
+    assert mean(scores) == 60
+    assert math.isnan(mean({**scores, "glue/cola": {"matthews_corrcoef": math.nan}}))
+    for nothing in ({}, {"glue/ax": {}}):
+        with pytest.raises(ValueError, match="expected a task with at least one"):
+            mean(nothing)
+
+
+def test_all_of_both_benchmarks_is_the_mean_over_their_sixteen_groups():
+    values = itertools.count(10)
+    scores = {}
+    for c in (*averages.columns("glue"), *averages.columns("super_glue")):
+        scores.setdefault(c.task, {})[c.metric] = float(next(values))
+    expected = np.mean(list(averages.benchmark_averages(scores).values()))
+    assert averages.selection_score(scores) == pytest.approx(expected)
+    whole = {**scores, "glue/mnli": {"accuracy": 0.0}, "glue/ax": {}}
+    assert averages.selection_score(whole) == pytest.approx(expected)
+    assert averages.average(whole) != pytest.approx(expected)
+
+
+def test_mnli_counts_once_whichever_of_it_is_scored():
+    mnli = {
+        "glue/mnli": {"accuracy": 90.0},
+        "glue/mnli_matched": {"accuracy": 70.0},
+        "glue/mnli_mismatched": {"accuracy": 50.0},
+    }
+    other = {"glue/rte": {"accuracy": 40.0}, "dpr": {"accuracy": 10.0}}
+
+    def mnlis_share(*names):
+        scores = {**{name: mnli[name] for name in names}, **other}
+        return 3 * averages.selection_score(scores) - 50
+
+    assert mnlis_share(*mnli) == pytest.approx(60)
+    assert mnlis_share("glue/mnli_matched", "glue/mnli") == pytest.approx(70)
+    assert mnlis_share("glue/mnli") == pytest.approx(90)
+
+
+def test_other_tasks_count_one_each_in_the_selection():
+    scores = {"mrqa/hotpot_qa": {"em": 40.0, "f1": 60.0}, "my/own": {"rouge1": 30.0}}
+    assert averages.selection_score(scores) == pytest.approx(40)
+
+
+def test_an_unknown_benchmark_gets_the_nearest():
+    with pytest.raises(ValueError, match="unknown benchmark 'xglue'; nearest: glue"):
+        averages.columns("xglue")
 
 
 def test_tasks_without_a_place_come_last():

@@ -8,12 +8,10 @@ import zipfile
 import pytest
 
 from tests.conftest import shared_path
-from tfds_tasks import submission
-from tfds_tasks.scores import Labels, Referent
+from tfds_tasks import benchmarks, get_task, submission
 
 CLASSES = json.loads(shared_path("goldens/t5_text/label_classes.json").read_text())
-FILES = submission.GLUE | submission.SUPER_GLUE
-LABELLED = [t for t in FILES if CLASSES.get(t) and isinstance(FILES[t].reader, Labels)]
+FILES = submission.files("glue") | submission.files("super_glue")
 
 
 def numbered(task, count):
@@ -29,20 +27,20 @@ def numbered(task, count):
 
 
 def some_text(task, i):
-    if CLASSES.get(task) and isinstance(FILES[task].reader, Labels):
+    if get_task(task).choices is not None:
         return CLASSES[task][i % len(CLASSES[task])]
     return ("3.8", "0.0")[i % 2] if task == "glue/stsb" else ("man", "Ann")[i % 2]
 
 
 def write_all(folder, benchmark, size=9):
-    files = submission.BENCHMARKS[benchmark]
+    files = submission.files(benchmark)
     for task in files:
         texts = [some_text(task, i) for i in range(size)]
         submission.write(folder, task, numbered(task, size), texts)
     return dict.fromkeys(files, size)
 
 
-@pytest.fixture(params=submission.BENCHMARKS)
+@pytest.fixture(params=benchmarks.BENCHMARKS)
 def benchmark(request):
     return request.param
 
@@ -120,7 +118,7 @@ def test_multirc_is_nested(tmp_path):
 
 
 def test_rows_come_in_the_order_of_their_index(tmp_path, benchmark):
-    for task in submission.BENCHMARKS[benchmark]:
+    for task in submission.files(benchmark):
         examples = numbered(task, 6)
         texts = [some_text(task, i) for i in range(6)]
         sorted_ = submission.write(tmp_path / "a", task, examples, texts).path
@@ -139,12 +137,6 @@ def test_a_query_of_record_is_written_once(tmp_path):
     assert rows == [{"idx": 0, "label": "Rome"}, {"idx": 1, "label": "Oslo"}]
 
 
-@pytest.mark.parametrize("task", LABELLED)
-def test_classes_are_those_of_tfds(tmp_path, task):
-    # A class at another place would get another's label.
-    assert FILES[task].reader.classes == tuple(CLASSES[task])
-
-
 @pytest.mark.parametrize("task", FILES)
 def test_unreadable_text_is_a_valid_row_and_reported_once(tmp_path, task, caplog):
     texts = [some_text(task, 0), "", "", some_text(task, 1)]
@@ -154,7 +146,7 @@ def test_unreadable_text_is_a_valid_row_and_reported_once(tmp_path, task, caplog
     (record,) = caplog.records
     assert "2 of 4 predictions" in record.getMessage()
     benchmark = task.split("/")[0]
-    sizes = dict.fromkeys(submission.BENCHMARKS[benchmark], 4)
+    sizes = dict.fromkeys(submission.files(benchmark), 4)
     problems = submission.check(tmp_path, benchmark, sizes)
     assert not [p for p in problems if p.startswith(FILES[task].name)]
 
@@ -167,18 +159,14 @@ def test_similarity_is_within_its_scale(tmp_path, text):
 
 
 def test_other_ways_to_write_a_task(tmp_path):
-    digits = submission.write(
-        tmp_path, "glue/qnli", numbered("", 2), ["1", "0"], Labels("01")
-    )
-    assert digits.path.read_text().split()[2:] == [
-        "0",
-        "not_entailment",
-        "1",
-        "entailment",
-    ]
-    wnli = submission.write(
-        tmp_path, "glue/wnli", numbered("", 2), ["old man", "Ann"], Referent()
-    )
+    digits = get_task("glue/qnli", labels="digits")
+    written = submission.write(tmp_path, digits, numbered("", 2), ["1", "0"])
+    labels = ["0", "not_entailment", "1", "entailment"]
+    assert written.path.read_text().split()[2:] == labels
+    # WNLI that asks whom the pronoun means fills the same file.
+    texts = ["old man", "Ann"]
+    wnli = submission.write(tmp_path, "glue/wnli_simple", numbered("", 2), texts)
+    assert wnli.path.name == FILES["glue/wnli"].name
     assert wnli.path.read_text().split()[2:] == ["0", "1", "1", "0"]
 
 
@@ -188,7 +176,7 @@ def test_complete_files_are_packed(tmp_path, benchmark):
     (tmp_path / "notes.txt").touch()
     path = submission.pack(tmp_path, benchmark, sizes)
     with zipfile.ZipFile(path) as archive:
-        names = {file.name for file in submission.BENCHMARKS[benchmark].values()}
+        names = {file.name for file in submission.files(benchmark).values()}
         assert set(archive.namelist()) == names
         for name in names:
             assert archive.read(name) == (tmp_path / name).read_bytes()
@@ -198,7 +186,7 @@ def test_complete_files_are_packed(tmp_path, benchmark):
 
 def test_each_missing_file_is_named(tmp_path, benchmark):
     sizes = write_all(tmp_path, benchmark)
-    for file in submission.BENCHMARKS[benchmark].values():
+    for file in submission.files(benchmark).values():
         text = (tmp_path / file.name).read_text()
         (tmp_path / file.name).unlink()
         problems = [f"{file.name} is missing"]
@@ -292,10 +280,22 @@ def test_wrong_arguments_are_named(tmp_path):
         submission.write(tmp_path, "glue/rte", [], [])
     with pytest.raises(ValueError, match=r"'squad'.*glue/cola"):
         submission.write(tmp_path, "squad", numbered("", 1), ["x"])
-    with pytest.raises(ValueError, match=r"'xglue'.*glue, super_glue"):
-        submission.check(tmp_path, "xglue", {})
-    with pytest.raises(ValueError, match=r"sizes of glue/cola, .*glue/ax are missing"):
-        submission.check(tmp_path, "glue", {})
+    for use in (submission.files, lambda name: submission.check(tmp_path, name)):
+        with pytest.raises(ValueError, match="unknown benchmark 'xglue'; nearest: gl"):
+            use("xglue")
+
+
+def test_without_sizes_the_whole_test_set_is_expected(tmp_path, benchmark):
+    sizes = write_all(tmp_path, benchmark, size=2)
+    problems = submission.check(tmp_path, benchmark)
+    assert [problem.split()[0] for problem in problems] == [
+        file.name for file in submission.files(benchmark).values()
+    ]
+    assert all("lacks rows: 2, 3" in problem for problem in problems)
+    with pytest.raises(ValueError, match="lacks rows"):
+        submission.pack(tmp_path, benchmark)
+    assert not list(tmp_path.glob("*.zip"))
+    assert submission.check(tmp_path, benchmark, sizes) == []
 
 
 def test_examples_in_docstrings_run():

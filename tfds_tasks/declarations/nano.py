@@ -44,6 +44,7 @@ for _name, (_, _words) in TASKS.items():
             name=f"nano/{_name}",
             source=f"nano/{_name}:1.0.0",
             prefix=False,
+            mixture="nano",
             **_options(_name, _words),
         )
     )

@@ -1,9 +1,12 @@
 """SQuAD, TriviaQA and the twelve sets of MRQA."""
 
+from collections.abc import Callable
+
 from tfds_tasks import reading
 from tfds_tasks.chunks import mrqa, to_chunks
 from tfds_tasks.registry import register
 from tfds_tasks.scores import Answers, Spans, Text, squad
+from tfds_tasks.scores.readers import Reader
 from tfds_tasks.task import Task
 
 SQUAD = "squad/v1.1:3.0.0"
@@ -12,7 +15,7 @@ DEVELOPED = {"train": "train", "validation": "validation"}
 OUT_OF_DOMAIN = {"validation": "test"}
 
 
-def _squad(name, format, reader, alias):
+def _squad(name: str, format: Callable, reader: Reader, alias: str, **options) -> None:
     register(
         Task(
             name=name,
@@ -21,12 +24,20 @@ def _squad(name, format, reader, alias):
             metrics=(squad,),
             reader=reader,
             splits=DEVELOPED,
+            **options,
         ),
         aliases=[alias],
     )
 
 
-_squad("squad", reading.squad, Answers(), "squad_v010_allanswers")
+_squad(
+    "squad",
+    reading.squad,
+    Answers(),
+    "squad_v010_allanswers",
+    columns={"em": "SQuAD (EM)", "f1": "SQuAD (F1)"},
+    group="SQuAD",
+)
 _squad("squad/span", reading.squad_span, Spans(), "squad_v010_allanswers_span")
 _squad(
     "squad/context_free",
@@ -46,7 +57,7 @@ register(
 )
 
 
-def _mrqa(name, **options):
+def _mrqa(name: str, **options) -> None:
     register(
         Task(
             name=f"mrqa/{name}",
@@ -55,6 +66,7 @@ def _mrqa(name, **options):
             chunks=to_chunks,
             metrics=(squad,),
             reader=Answers(),
+            mixture="mrqa",
             **options,
         )
     )

@@ -1,5 +1,7 @@
 """Summaries: T5's template, which Hyperdecoders uses for all three sets."""
 
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 
 from tfds_tasks.registry import register
@@ -7,7 +9,7 @@ from tfds_tasks.scores import Text, rouge
 from tfds_tasks.task import Task
 
 
-def _summary(article, summary):
+def _summary(article: str, summary: str) -> Callable:
     def format(row, style):
         words = "summarize: " if style.prefix else ""
         return {
@@ -18,7 +20,14 @@ def _summary(article, summary):
     return format
 
 
-def _summarization(name, source, article, summary, aliases=()):
+def _summarization(
+    name: str,
+    source: str,
+    article: str,
+    summary: str,
+    aliases: Sequence[str] = (),
+    **options,
+) -> None:
     register(
         Task(
             name=name,
@@ -26,6 +35,7 @@ def _summarization(name, source, article, summary, aliases=()):
             format=_summary(article, summary),
             metrics=(rouge,),
             reader=Text(),
+            **options,
         ),
         aliases,
     )
@@ -38,5 +48,11 @@ _summarization(
     "article",
     "highlights",
     aliases=["cnn_dailymail_v002"],
+    columns={
+        "rouge1": "CNN/DM (ROUGE-1)",
+        "rouge2": "CNN/DM (ROUGE-2)",
+        "rougeLsum": "CNN/DM (ROUGE-L)",
+    },
+    group="CNN/DM",
 )
 _summarization("wiki_lingua", "gem/wiki_lingua_english_en:1.1.0", "source", "target")

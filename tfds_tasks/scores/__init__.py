@@ -1,6 +1,11 @@
 """Scores: readers turn text into values, metrics compare them, averages sum up."""
 
-from tfds_tasks.scores.averages import average, benchmark_averages, table
+from tfds_tasks.scores.averages import (
+    average,
+    benchmark_averages,
+    selection_score,
+    table,
+)
 from tfds_tasks.scores.metrics import (
     accuracy,
     check_sizes,
@@ -36,6 +41,7 @@ __all__ = [
     "pearson_corrcoef",
     "record",
     "rouge",
+    "selection_score",
     "spearman_corrcoef",
     "squad",
     "table",

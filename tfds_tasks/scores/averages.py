@@ -2,13 +2,23 @@
 
 Scores are {task: {metric: value}}. A task is averaged over its metrics first, then
 tasks are averaged: 8 of GLUE, where both halves of MNLI are one, and 8 of SuperGLUE.
+Which tasks and metrics a benchmark counts, and under which heading and group, is part
+of the tasks' declarations. A task without a metric scores {} and counts nowhere.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
+from tfds_tasks.benchmarks import BENCHMARKS
+from tfds_tasks.registry import all_tasks, unknown
+
+Scores = Mapping[str, Mapping[str, float]]  # {task: {metric: value}}
+
+AVERAGES = {name: f"Average {title} Score" for name, title in BENCHMARKS.items()}
+AVERAGE_TASK = "average"
 
 
 @dataclass(frozen=True)
@@ -18,70 +28,80 @@ class Column:
     task: str
     metric: str
     heading: str
-    group: str = ""
-
-    def __post_init__(self):
-        object.__setattr__(self, "group", self.group or self.heading)
+    group: str
 
 
-GLUE = (
-    Column("glue/cola", "matthews_corrcoef", "CoLA"),
-    Column("glue/sst2", "accuracy", "SST-2"),
-    Column("glue/mrpc", "f1", "MRPC (F1)", "MRPC"),
-    Column("glue/mrpc", "accuracy", "MRPC (accuracy)", "MRPC"),
-    Column("glue/stsb", "pearson_corrcoef", "STSB (Pearson)", "STSB"),
-    Column("glue/stsb", "spearman_corrcoef", "STSB (Spearman)", "STSB"),
-    Column("glue/qqp", "f1", "QQP (F1)", "QQP"),
-    Column("glue/qqp", "accuracy", "QQP (accuracy)", "QQP"),
-    Column("glue/mnli_matched", "accuracy", "MNLIm", "MNLI"),
-    Column("glue/mnli_mismatched", "accuracy", "MNLImm", "MNLI"),
-    Column("glue/qnli", "accuracy", "QNLI"),
-    Column("glue/rte", "accuracy", "GLUE RTE"),
-)
-SUPER_GLUE = (
-    Column("super_glue/boolq", "accuracy", "BoolQ (accuracy)"),
-    Column("super_glue/cb", "mean_3class_f1", "CB (F1)", "CB"),
-    Column("super_glue/cb", "accuracy", "CB (accuracy)", "CB"),
-    Column("super_glue/copa", "accuracy", "CoPA"),
-    Column("super_glue/multirc", "f1", "MultiRC (F1)", "MultiRC"),
-    Column("super_glue/multirc", "exact_match", "MultiRC (EM)", "MultiRC"),
-    Column("super_glue/record", "f1", "ReCoRD (F1)", "ReCoRD"),
-    Column("super_glue/record", "em", "ReCoRD (EM)", "ReCoRD"),
-    Column("super_glue/rte", "accuracy", "SuperGLUE RTE"),
-    Column("super_glue/wic", "accuracy", "WiC"),
-    Column("super_glue/wsc", "accuracy", "WSC"),
-)
-BENCHMARKS = {"glue": GLUE, "super_glue": SUPER_GLUE}
-AVERAGES = {"glue": "Average GLUE Score", "super_glue": "Average SuperGLUE Score"}
-AVERAGE_TASK = "average"
+def columns(benchmark: str | None = None) -> tuple[Column, ...]:
+    """All known columns from left to right, or those that a benchmark averages.
 
-# All known columns from left to right, an average before its tasks.
-COLUMNS = (
-    Column(AVERAGE_TASK, "glue", AVERAGES["glue"]),
-    *GLUE,
-    Column("cnn_dailymail", "rouge1", "CNN/DM (ROUGE-1)", "CNN/DM"),
-    Column("cnn_dailymail", "rouge2", "CNN/DM (ROUGE-2)", "CNN/DM"),
-    Column("cnn_dailymail", "rougeLsum", "CNN/DM (ROUGE-L)", "CNN/DM"),
-    Column("squad", "em", "SQuAD (EM)", "SQuAD"),
-    Column("squad", "f1", "SQuAD (F1)", "SQuAD"),
-    Column(AVERAGE_TASK, "super_glue", AVERAGES["super_glue"]),
-    *SUPER_GLUE,
-    Column("dpr", "accuracy", "DPR"),
-)
+    The order is that of declaration; a benchmark's average comes before its tasks.
+
+    >>> [column.heading for column in columns("super_glue")][:3]
+    ['BoolQ (accuracy)', 'CB (F1)', 'CB (accuracy)']
+    """
+    if benchmark is not None and benchmark not in BENCHMARKS:
+        raise ValueError(unknown("benchmark", benchmark, BENCHMARKS))
+    by_benchmark = {name: [] for name in BENCHMARKS}
+    ordered = []
+    for task in all_tasks():
+        own = [
+            Column(task.name, metric, heading, task.group or heading)
+            for metric, heading in task.columns.items()
+        ]
+        if task.benchmark is None:
+            ordered.append(own)
+            continue
+        section = by_benchmark[task.benchmark]
+        if own and not section:
+            heading = AVERAGES[task.benchmark]
+            ordered.append([Column(AVERAGE_TASK, task.benchmark, heading, heading)])
+            ordered.append(section)
+        section += own
+    if benchmark is not None:
+        return tuple(by_benchmark[benchmark])
+    return tuple(column for section in ordered for column in section)
 
 
-def average(scores):
+def average(scores: Scores) -> float:
     """Mean over tasks of each task's mean over its metrics; NaN if any value is.
 
-    >>> average({"a": {"f1": 60.0, "accuracy": 80.0}, "b": {"accuracy": 90.0}})
+    Tasks without a metric are left out.
+
+    >>> average({"a": {"f1": 60.0, "accuracy": 80.0}, "b": {"accuracy": 90.0}, "c": {}})
     80.0
     """
-    if not scores or not all(scores.values()):
-        raise ValueError(f"scores={scores}; expected a task, and a metric for each")
-    return float(np.mean([np.mean(list(task.values())) for task in scores.values()]))
+    return float(np.mean([_mean(values) for values in _scored(scores).values()]))
 
 
-def benchmark_averages(scores):
+def selection_score(scores: Scores) -> float:
+    """The one number by which the single best checkpoint is chosen: higher is better.
+
+    It is the mean over groups. Tasks of a benchmark that its table averages as one are
+    one group: `glue/mnli` and its halves `mnli_matched` and `mnli_mismatched` count
+    once, as the mean of the halves that are scored, and as the whole if neither is.
+    Every other task is a group of its own, and its value the mean over its metrics.
+    Tasks without a metric are left out. With all of GLUE and SuperGLUE there are 16
+    groups: the result is the mean of the two benchmarks' averages. It is NaN if a value
+    that counts is.
+
+    >>> selection_score({"glue/mnli": {"accuracy": 80.0},
+    ...                  "glue/mnli_matched": {"accuracy": 80.0},
+    ...                  "glue/mnli_mismatched": {"accuracy": 82.0},
+    ...                  "glue/rte": {"accuracy": 61.0}, "glue/ax": {}})
+    71.0
+    """
+    known = {task.name: task for task in all_tasks()}
+    with_columns, without = {}, {}
+    for name, metrics in _scored(scores).items():
+        task = known.get(name)
+        in_group = task is not None and task.benchmark and task.group
+        group = (task.benchmark, task.group) if in_group else name
+        members = with_columns if in_group and task.columns else without
+        members.setdefault(group, []).append(_mean(metrics))
+    return float(np.mean([np.mean(v) for v in (without | with_columns).values()]))
+
+
+def benchmark_averages(scores: Scores) -> dict[str, float]:
     """{"glue": value, "super_glue": value}; absent if one of its metrics is absent.
 
     >>> benchmark_averages({"glue/cola": {"matthews_corrcoef": 60.2}})
@@ -89,16 +109,29 @@ def benchmark_averages(scores):
     """
     cells = _flat(scores)
     averages = {}
-    for name, columns in BENCHMARKS.items():
-        if all((c.task, c.metric) in cells for c in columns):
+    for name in BENCHMARKS:
+        counted = columns(name)
+        if all((c.task, c.metric) in cells for c in counted):
             groups = {}
-            for c in columns:
+            for c in counted:
                 groups.setdefault(c.group, {})[c] = cells[c.task, c.metric]
             averages[name] = average(groups)
     return averages
 
 
-def _flat(scores):
+def _scored(scores: Scores) -> Scores:
+    """The tasks that have a metric."""
+    scored = {task: metrics for task, metrics in scores.items() if metrics}
+    if not scored:
+        raise ValueError(f"scores={scores}; expected a task with at least one metric")
+    return scored
+
+
+def _mean(metrics: Mapping[str, float]) -> float:
+    return np.mean(list(metrics.values()))
+
+
+def _flat(scores: Scores) -> dict[tuple[str, str], float]:
     return {
         (task, m): v for task, metrics in scores.items() for m, v in metrics.items()
     }
@@ -119,15 +152,16 @@ class Table:
     values: np.ndarray
 
     @property
-    def headings(self):
+    def headings(self) -> tuple[str, ...]:
+        """The headings of the columns, from left to right."""
         return tuple(column.heading for column in self.columns)
 
-    def row(self, step):
+    def row(self, step: int) -> dict[str, float]:
         """{heading: value} of one checkpoint."""
         values = self.values[self.steps.index(step)].tolist()
         return dict(zip(self.headings, values, strict=True))
 
-    def best_checkpoint(self, heading):
+    def best_checkpoint(self, heading: str) -> int:
         """The step where the column is highest: one checkpoint for all tasks."""
         if heading not in self.headings:
             raise ValueError(
@@ -136,7 +170,7 @@ class Table:
             )
         return self._highest(self.values[:, self.headings.index(heading)])
 
-    def best_per_group(self):
+    def best_per_group(self) -> dict[str, tuple[float, int | None]]:
         """{heading: (value, step)}: each task at the step where its mean is highest.
 
         The mean is over the scores that a checkpoint has. A task that lacks a whole
@@ -152,7 +186,7 @@ class Table:
             best[column.heading] = (self.row(step)[column.heading], step)
         return best
 
-    def to_csv(self):
+    def to_csv(self) -> str:
         """Rows for a spreadsheet: all steps, then the best values and their steps."""
         lines = [("step", *self.headings)]
         for step, row in zip(self.steps, self.values, strict=True):
@@ -162,16 +196,18 @@ class Table:
         lines.append(("step", *("" if step is None else str(step) for step in steps)))
         return "".join(",".join(line) + "\n" for line in lines)
 
-    def _complete(self, group):
-        known = {c for c in COLUMNS if c.group == group}
+    def _complete(self, group: str) -> bool:
+        known = {c for c in columns() if c.group == group}
         return known <= set(self.columns)
 
-    def _highest(self, values):
+    def _highest(self, values: np.ndarray) -> int:
         """The step of the highest value, the first of them; NaN is the lowest."""
         return self.steps[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))]
 
 
-def table(results):
+def table(
+    results: Mapping[int, Scores] | Iterable[tuple[int, Scores]],
+) -> Table:
     """The table of all scores, with the averages that they allow.
 
     Args:
@@ -194,26 +230,26 @@ def table(results):
         raise ValueError("0 scores; expected at least 1, there is nothing to tabulate")
     steps = tuple(sorted(rows))
     rows = [_with_averages(empty | rows[step]) for step in steps]
-    columns = _columns(rows[0])
-    values = [[row[c.task, c.metric] for c in columns] for row in rows]
-    return Table(steps, columns, np.array(values, float))
+    shown = _columns(rows[0])
+    values = [[row[c.task, c.metric] for c in shown] for row in rows]
+    return Table(steps, shown, np.array(values, float))
 
 
-def _with_averages(cells):
+def _with_averages(cells: dict) -> dict:
     scores = {}
     for (task, metric), value in cells.items():
         scores.setdefault(task, {})[metric] = value
     return cells | _flat({AVERAGE_TASK: benchmark_averages(scores)})
 
 
-def _columns(cells):
+def _columns(cells: dict) -> tuple[Column, ...]:
     """Known columns in their order, then the others by name."""
-    known = [c for c in COLUMNS if (c.task, c.metric) in cells]
+    known = [c for c in columns() if (c.task, c.metric) in cells]
     others = sorted(set(cells) - {(c.task, c.metric) for c in known})
     return (*known, *(Column(task, m, f"{task}/{m}", task) for task, m in others))
 
 
-def _mean_of_known(values):
+def _mean_of_known(values: np.ndarray) -> np.ndarray:
     """[steps, columns] to [steps]: the mean of what is not NaN; NaN if all are."""
     known = ~np.isnan(values)
     count = known.sum(axis=1)

@@ -6,14 +6,27 @@ that cannot be read becomes a value that is never right: -1 for a label.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 NOT_READ = -1
+Example = Mapping[str, Any]  # as `Task.to_text` gives it
 
 DETERMINERS = re.compile(
     "(a|an|each|every|few|her|his|many|much|my|our|some|that|the|their|these|this|"
     "those|which|whose|your)"
 )
+
+
+class Reader(Protocol):
+    """What reads the targets and the predictions of a task."""
+
+    def target(self, example: Example) -> Any:
+        """The value that was expected."""
+
+    def prediction(self, text: str, example: Example) -> Any:
+        """The value that the model wrote."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +45,12 @@ class Labels:
     def __post_init__(self):
         object.__setattr__(self, "classes", tuple(self.classes))
 
-    def target(self, example):
+    def target(self, example: Example) -> int:
+        """The number of the expected label."""
         return self._number(example["targets"])
 
-    def prediction(self, text, example):
+    def prediction(self, text: str, example: Example) -> int:
+        """The number of the label that was written, -1 if it is none."""
         return self._number(text)
 
     def _number(self, text):
@@ -50,10 +65,12 @@ class Number:
     [3.8, -1.0, -1.0]
     """
 
-    def target(self, example):
+    def target(self, example: Example) -> float:
+        """The expected number."""
         return self._number(example["targets"])
 
-    def prediction(self, text, example):
+    def prediction(self, text: str, example: Example) -> float:
+        """The number that was written, -1 if it is none."""
         return self._number(text)
 
     def _number(self, text):
@@ -73,10 +90,12 @@ class Text:
 
     lower: bool = False
 
-    def target(self, example):
+    def target(self, example: Example) -> str:
+        """The expected text."""
         return self._text(example["targets"])
 
-    def prediction(self, text, example):
+    def prediction(self, text: str, example: Example) -> str:
+        """The text that was written."""
         return self._text(text)
 
     def _text(self, text):
@@ -91,10 +110,12 @@ class Answers:
     ['Ben Reed', 'Reed']
     """
 
-    def target(self, example):
+    def target(self, example: Example) -> list[str]:
+        """All answers that are right."""
         return list(example["answers"])
 
-    def prediction(self, text, example):
+    def prediction(self, text: str, example: Example) -> str:
+        """The text that was written."""
         return text
 
 
@@ -112,10 +133,12 @@ class Spans:
     ''
     """
 
-    def target(self, example):
+    def target(self, example: Example) -> list[str]:
+        """All answers that are right."""
         return list(example["answers"])
 
-    def prediction(self, text, example):
+    def prediction(self, text: str, example: Example) -> str:
+        """The words of the context at the places that were written."""
         words = _words(text)
         try:
             start, end = int(words[1]), int(words[3])
@@ -144,10 +167,12 @@ class Referent:
     0
     """
 
-    def target(self, example):
+    def target(self, example: Example) -> int:
+        """Whether the referent of the row is the right one, 1 or 0."""
         return int(example["label"])
 
-    def prediction(self, text, example):
+    def prediction(self, text: str, example: Example) -> int:
+        """Whether the text names the referent: 1, or 0, or -1 if it holds no name."""
         guess, referent = _name(text), _name(example["targets"])
         if not guess:
             return NOT_READ  # a 0 would be right wherever the label is 0
