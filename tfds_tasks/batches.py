@@ -1,11 +1,22 @@
-"""Text examples to batches of tokens of static shape."""
+"""Text examples to batches of tokens of static shape.
+
+    {"inputs": "rte sentence1: ...", "targets": "entailment", "index": 7}
+    -> {"encoder_tokens": [[..., 1, 0]], "decoder_tokens": [[0, 3, 35, ...]],
+        "targets": [[3, 35, ..., 1, 0]], "task_ids": [2], "index": [7]}
+
+This is the home of the keys of both.
+"""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfds_tasks.vocabulary import END, Vocabulary
 
+KEYS = ("inputs", "targets", "index")  # what a batch takes of an example
 FILLER = -1  # the index of rows that only fill up the last batch
 
 
@@ -38,25 +49,57 @@ class Shape:
             )
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """Rows of a batch on this host."""
         return self.batch_size // self.num_hosts
 
 
-def tokens(texts, vocabulary, length):
+def tokens(
+    texts: tf.Tensor | Sequence[str], vocabulary: Vocabulary, length: int
+) -> tf.Tensor:
     """Strings [batch] to ids [batch, length]: trimmed, ended, padded with 0."""
     ids = vocabulary.encode(texts)[:, : length - 1]
     ended = tf.concat([ids, tf.fill([tf.shape(texts)[0], 1], END)], axis=1)
     return ended.to_tensor(0, shape=[None, length])
 
 
-def shift_right(targets):
+def shift_right(targets: tf.Tensor) -> tf.Tensor:
     """The decoder's inputs: 0 first, the last target dropped."""
     return tf.pad(targets[:, :-1], [[0, 0], [1, 0]])
 
 
-def to_batches(examples, shape, endless):
-    """tf.data of text examples to tf.data of batches.
+def with_task_id(examples: tf.data.Dataset, task_id: int) -> tf.data.Dataset:
+    """Keeps what a batch takes of each example, and adds the id of its task."""
+
+    def keep(example: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {key: example[key] for key in KEYS} | {
+            "task_ids": tf.constant(task_id, tf.int32)
+        }
+
+    return examples.map(keep)
+
+
+def from_python(examples: Sequence[Mapping[str, Any]], task_id: int) -> tf.data.Dataset:
+    """The same as `with_task_id` makes, of examples of Python values."""
+    texts = {
+        key: np.array([example[key].encode("utf-8") for example in examples], object)
+        for key in ("inputs", "targets")
+    }
+    index = np.array([example["index"] for example in examples], np.int64)
+    task_ids = np.full(len(examples), task_id, np.int32)
+    return tf.data.Dataset.from_tensor_slices(
+        {
+            **{key: tf.constant(value, tf.string) for key, value in texts.items()},
+            "index": index,
+            "task_ids": task_ids,
+        }
+    )
+
+
+def to_batches(
+    examples: tf.data.Dataset, shape: Shape, endless: bool
+) -> tf.data.Dataset:
+    """Batches of tokens, of the text examples that `with_task_id` makes.
 
     A batch is {"encoder_tokens" [rows, inputs_length], "decoder_tokens" and "targets"
     [rows, targets_length], "task_ids" [rows], "index" [rows]}, all int32 but index,
@@ -67,7 +110,7 @@ def to_batches(examples, shape, endless):
     if not endless:
         examples = _fill(examples, shape)
 
-    def encode(batch):
+    def encode(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         mine = {key: value[first : first + shape.rows] for key, value in batch.items()}
         targets = tokens(mine["targets"], shape.vocabulary, shape.targets_length)
         targets = tf.where(mine["index"][:, None] == FILLER, 0, targets)
@@ -88,7 +131,7 @@ def to_batches(examples, shape, endless):
     return batches.prefetch(tf.data.AUTOTUNE)
 
 
-def _fill(examples, shape):
+def _fill(examples: tf.data.Dataset, shape: Shape) -> tf.data.Dataset:
     """Adds fillers so that no example is left over; they make no batch alone."""
     filler = {
         "inputs": tf.constant(""),

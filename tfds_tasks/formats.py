@@ -6,25 +6,39 @@ needs. A format marked `several` returns tensors with one more dimension in fron
 examples that a row becomes, none of them if the row is left out.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import tensorflow as tf
 
+from tfds_tasks.style import Style
 
-def several(format):
+Row = Mapping[str, Any]  # tensors, nested as TFDS nests the features
+Tensors = dict[str, tf.Tensor]
+Format = Callable[[Row, Style], Tensors]
+
+
+def several(format: Format) -> Format:
     """Marks a format that turns a row into any number of examples."""
     format.several = True
     return format
 
 
-def keyed(prefix, keys, row, style):
-    """`"{prefix} {key}: {text} {key}: {text}"`; keys is {key: text or feature}."""
+def keyed(
+    prefix: str, keys: Mapping[str, str | tf.Tensor], row: Row, style: Style
+) -> tf.Tensor:
+    """Joins texts by their keys: `"{prefix} {key}: {text} {key}: {text}"`.
+
+    `keys` is {key: text or name of a feature}; the style may drop the prefix.
+    """
     parts = [prefix] if style.prefix else []
     for key, text in keys.items():
         parts += [f"{key}:", row[text] if isinstance(text, str) else text]
     return tf.strings.join(parts, " ")
 
 
-def label_text(label, classes, style):
-    """The label's word or digit; `<unk>` for -1, which TFDS gives where none is known.
+def label_text(label: tf.Tensor, classes: Sequence[str], style: Style) -> tf.Tensor:
+    """The label's word or digit; `<unk>` for -1, which TFDS has where none is known.
 
     >>> label_text(tf.constant([1, -1]), ("no", "yes"), Style()).numpy().tolist()
     [b'yes', b'<unk>']
@@ -33,7 +47,7 @@ def label_text(label, classes, style):
     return tf.gather(tf.constant(["<unk>", *words]), label + 1)
 
 
-def indices(row):
+def indices(row: Row) -> Tensors:
     """What numbers the row in its data set: `idx`, or `idx/...` of nested ones."""
     idx = row.get("idx")
     if idx is None:
@@ -43,11 +57,25 @@ def indices(row):
     return {"idx": idx}
 
 
-def classification(prefix, keys, classes, label="label", clean=None):
-    """Texts of the row by key, then the label. keys: names, or {key: feature}."""
+def classification(
+    prefix: str,
+    keys: Sequence[str] | Mapping[str, str],
+    classes: Sequence[str],
+    label: str = "label",
+    clean: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> Format:
+    """A format of texts by key, with a label as the answer.
+
+    Args:
+        prefix: the name of the task in the text.
+        keys: the features in the order of the text, or {key in the text: feature}.
+        classes: the words of the labels.
+        label: the feature that numbers the label.
+        clean: what is done to each text first.
+    """
     features = keys if isinstance(keys, dict) else {key: key for key in keys}
 
-    def format(row, style):
+    def format(row: Row, style: Style) -> Tensors:
         texts = {key: row[feature] for key, feature in features.items()}
         if clean is not None:
             texts = {key: clean(text) for key, text in texts.items()}
@@ -60,10 +88,10 @@ def classification(prefix, keys, classes, label="label", clean=None):
     return format
 
 
-def similarity(prefix, keys):
-    """STS-B: the label, 0 to 5, to the nearest 0.2, with one decimal."""
+def similarity(prefix: str, keys: Sequence[str]) -> Format:
+    """A format as STS-B has it: the label, 0 to 5, to the nearest 0.2."""
 
-    def format(row, style):
+    def format(row: Row, style: Style) -> Tensors:
         # Halves go to even, as tf.round does: 2.5 is "2.4".
         nearest = tf.round(tf.cast(row["label"], tf.float32) * 5) / 5
         return {
@@ -75,7 +103,7 @@ def similarity(prefix, keys):
     return format
 
 
-def without_markup(text):
-    """MultiRC's line breaks to spaces; its bold marks, in lower case, dropped."""
+def without_markup(text: tf.Tensor) -> tf.Tensor:
+    """MultiRC's text with spaces for line breaks and without bold marks."""
     text = tf.strings.regex_replace(text, "<br>", " ")
     return tf.strings.regex_replace(text, "<(/)?b>", "")

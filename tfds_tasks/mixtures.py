@@ -1,7 +1,10 @@
 """Mixtures: several tasks in one stream of batches."""
 
 import dataclasses
+import functools
 import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +14,7 @@ from tfds_tasks.lengths import warn_if_trimmed
 from tfds_tasks.rates import Rates
 from tfds_tasks.registry import all_tasks, get_task, task_names, unknown
 from tfds_tasks.task import Task, python_values
+from tfds_tasks.vocabulary import Vocabulary
 
 PROPORTIONAL = Rates()
 SUM_NLI = ("xsum", "cnn_dailymail", "wiki_lingua", "glue/mnli", "art", "anli")
@@ -40,13 +44,13 @@ class Mixture:
     numbered_by: "Mixture | None" = None  # the mixture whose ids it keeps
 
     @property
-    def identities(self):
+    def identities(self) -> tuple[str, ...]:
         """The names that task ids stand for, in order; tasks may share one."""
         if self.numbered_by is not None:
             return self.numbered_by.identities
         return tuple(dict.fromkeys(task.identity for task in self.tasks))
 
-    def only(self, names):
+    def only(self, names: Collection[str]) -> "Mixture":
         """Some of its tasks, under the ids that they have here.
 
         >>> get_mixture("glue/rte,glue/mrpc").only(["glue/mrpc"]).task_id("glue/mrpc")
@@ -58,10 +62,11 @@ class Mixture:
         return dataclasses.replace(self, tasks=tasks, numbered_by=self)
 
     @property
-    def num_tasks(self):
+    def num_tasks(self) -> int:
+        """How many task ids there are; tasks that share one count once."""
         return len(self.identities)
 
-    def task_id(self, task):
+    def task_id(self, task: Task | str) -> int:
         """The id of a task (or of its name) in this mixture."""
         name = task if isinstance(task, str) else task.name
         for member in self.tasks:
@@ -70,15 +75,19 @@ class Mixture:
         names = [member.name for member in self.tasks]
         raise ValueError(unknown(f"task of mixture {self.name}", name, names))
 
-    def task_rates(self, split="train", data_dir=None):
-        """{task name: rate}; tasks without the split, made for evaluation, have 0."""
+    def task_rates(
+        self, split: str = "train", data_dir: str | None = None
+    ) -> dict[str, float]:
+        """How often tasks are drawn, {task name: rate}; 0 if one lacks the split."""
         return {
             task.name: self.rates.of(_examples(task, split, data_dir))
             for task in self.tasks
         }
 
-    def probabilities(self, split="train", data_dir=None):
-        """{task name: share of the examples}."""
+    def probabilities(
+        self, split: str = "train", data_dir: str | None = None
+    ) -> dict[str, float]:
+        """The share that each task has of the examples drawn: {task name: share}."""
         rates = self.task_rates(split, data_dir)
         total = sum(rates.values())
         if not total:
@@ -87,22 +96,22 @@ class Mixture:
 
     def dataset(
         self,
-        split="train",
+        split: str = "train",
         *,
-        vocabulary,
-        batch_size=128,
-        inputs_length=512,
-        targets_length=64,
-        seed=0,
-        start=0,
-        per_batch=False,
-        host=0,
-        num_hosts=1,
-        data_dir=None,
-        endless=None,
-        check_lengths=True,
-    ):
-        """tf.data of batches; see `batches.to_batches` for what a batch holds.
+        vocabulary: Vocabulary,
+        batch_size: int = 128,
+        inputs_length: int = 512,
+        targets_length: int = 64,
+        seed: int = 0,
+        start: int = 0,
+        per_batch: bool = False,
+        host: int = 0,
+        num_hosts: int = 1,
+        data_dir: str | None = None,
+        endless: bool | None = None,
+        check_lengths: bool = True,
+    ) -> tf.data.Dataset:
+        """Batches as tf.data; see `batches.to_batches` for what a batch holds.
 
         Args:
             split: "train" is drawn from without end; any other is read once, task
@@ -130,34 +139,87 @@ class Mixture:
         examples = self._in_order(split, shape, data_dir)
         return batches.to_batches(examples, shape, endless=False).skip(start)
 
-    def examples(self, split, *, vocabulary=None, inputs_length=512, data_dir=None):
-        """{task name: its examples as `Task.to_text` gives them}, in order.
+    def examples(
+        self,
+        split: str,
+        *,
+        vocabulary: Vocabulary | None = None,
+        inputs_length: int = 512,
+        data_dir: str | None = None,
+    ) -> dict[str, list[dict[str, Any]]]:
+        """All examples of a split in order, {task name: [as `Task.to_text` has them]}.
 
         One for each row of the finite `dataset` of that split. The vocabulary and
         the length are for tasks whose examples are cut into chunks.
         """
         shape = batches.Shape(vocabulary, inputs_length=inputs_length)
-        found = {}
+        return {
+            task.name: [python_values(e) for e in data.as_numpy_iterator()]
+            for task, data in self._texts(split, shape, data_dir)
+        }
+
+    def batches_of(
+        self,
+        examples: Mapping[str, Sequence[Mapping[str, Any]]],
+        *,
+        vocabulary: Vocabulary,
+        batch_size: int = 128,
+        inputs_length: int = 512,
+        targets_length: int = 64,
+        host: int = 0,
+        num_hosts: int = 1,
+    ) -> tf.data.Dataset:
+        """The batches of examples that were read already: no data is read again.
+
+        They are those of the finite `dataset`, bit for bit, if `examples` is what
+        `examples()` returned for the same split, vocabulary and inputs_length. Tasks
+        of other mixtures in it are passed over, so that parts of a mixture
+        (`mixture.only(...)`) can be given the examples of the whole.
+        """
+        shape = batches.Shape(
+            vocabulary, batch_size, inputs_length, targets_length, host, num_hosts
+        )
+        data = [
+            batches.from_python(examples[task.name], self.task_id(task))
+            for task in self.tasks
+            if task.name in examples
+        ]
+        if not data:
+            raise ValueError(
+                f"mixture {self.name}: examples of {', '.join(examples) or 'no task'}; "
+                f"expected one of {', '.join(task.name for task in self.tasks)}"
+            )
+        return batches.to_batches(_end_to_end(data), shape, endless=False)
+
+    def _texts(
+        self, split: str, shape: batches.Shape, data_dir: str | None
+    ) -> Iterator[tuple[Task, tf.data.Dataset]]:
+        """Each task that has the split, and its examples as tf.data."""
         for task in self.tasks:
             if split in task.parts:
-                data = stream.texts(task, task.rows(split, data_dir), split, shape)
-                found[task.name] = [python_values(e) for e in data.as_numpy_iterator()]
-        return found
+                rows = task.rows(split, data_dir)
+                yield task, stream.texts(task, rows, split, shape)
 
-    def _in_order(self, split, shape, data_dir):
-        data = None
-        for task in self.tasks:
-            if split not in task.parts:
-                continue
-            rows = task.rows(split, data_dir)
-            examples = stream.texts(task, rows, split, shape)
-            examples = stream.with_task_id(examples, self.task_id(task))
-            data = examples if data is None else data.concatenate(examples)
-        if data is None:
+    def _in_order(
+        self, split: str, shape: batches.Shape, data_dir: str | None
+    ) -> tf.data.Dataset:
+        data = [
+            batches.with_task_id(examples, self.task_id(task))
+            for task, examples in self._texts(split, shape, data_dir)
+        ]
+        if not data:
             raise ValueError(f"mixture {self.name}: no task has split {split!r}")
-        return data
+        return _end_to_end(data)
 
-    def _drawn(self, split, shape, seed, start, per_batch, data_dir):
+    def _drawn(
+        self,
+        split: str,
+        shape: batches.Shape,
+        seed: int,
+        start: int,
+        per_batch: bool,
+        data_dir: str | None,
+    ) -> tf.data.Dataset:
         shares = self.probabilities(split, data_dir)
         tasks = [task for task in self.tasks if shares[task.name]]
         shares = np.array([shares[task.name] for task in tasks])
@@ -165,7 +227,7 @@ class Mixture:
         position = start * shape.batch_size
         used = stream.counts(shares, seed, position, repeats)
         examples = [
-            stream.with_task_id(
+            batches.with_task_id(
                 stream.endless(task, split, shape, seed, int(count), data_dir),
                 self.task_id(task),
             )
@@ -177,7 +239,11 @@ class Mixture:
         return tf.data.Dataset.choose_from_datasets(examples, order)
 
 
-def _examples(task, split, data_dir):
+def _end_to_end(data: Sequence[tf.data.Dataset]) -> tf.data.Dataset:
+    return functools.reduce(tf.data.Dataset.concatenate, data)
+
+
+def _examples(task: Task, split: str, data_dir: str | None) -> int:
     """What a task is mixed by: T5's own number if all of its data is used as in T5."""
     if split not in task.parts or task.rate == 0:
         return 0
@@ -188,9 +254,19 @@ def _examples(task, split, data_dir):
 
 
 def get_mixture(
-    name, rates="proportional", scale=1.0, cap=None, temperature=1.0, **style
-):
-    """The mixture of that name, or of tasks listed with commas.
+    name: str,
+    rates: str = "proportional",
+    scale: float = 1.0,
+    cap: float | None = None,
+    temperature: float = 1.0,
+    **style,
+) -> Mixture:
+    """The mixture of a name, or of tasks listed with commas.
+
+    Args:
+        name: one of `mixture_names()`, a task, or "glue/rte,glue/mrpc".
+        rates, scale, cap, temperature: how often each is drawn; see `Rates`.
+        **style: how the tasks are written; see `Style`.
 
     >>> get_mixture("glue/rte,glue/mrpc", temperature=2).num_tasks
     2

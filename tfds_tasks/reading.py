@@ -1,11 +1,14 @@
 """Questions to a text: SQuAD, TriviaQA and ReCoRD as T5 writes them."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
-from tfds_tasks.formats import indices, keyed, several
+from tfds_tasks.formats import Row, Tensors, indices, keyed, several
+from tfds_tasks.style import Style
 
 
-def padded(text):
+def padded(text: tf.Tensor) -> tf.Tensor:
     """Spaces around every mark of punctuation, and never two in a row.
 
     >>> padded(tf.constant("(opened in 1932)  cost $5.")).numpy()
@@ -14,66 +17,75 @@ def padded(text):
     return single_spaced(tf.strings.regex_replace(text, "([[:punct:]])", r" \1 "))
 
 
-def single_spaced(text):
+def single_spaced(text: tf.Tensor) -> tf.Tensor:
+    """One space for every run of white space."""
     return tf.strings.regex_replace(text, r"\s+", " ")
 
 
-def squad(row, style):
+def squad(row: Row, style: Style) -> Tensors:
     """The question and its context; the target is the first of all `answers`."""
     return _squad(row, lambda q, c: ["question:", q, "context:", c])
 
 
-def squad_context_free(row, style):
+def squad_context_free(row: Row, style: Style) -> Tensors:
     """The question alone, to be answered from memory."""
     words = "squad trivia question:" if style.prefix else "question:"
     return _squad(row, lambda question, context: [words, question])
 
 
 @several
-def squad_span(row, style):
+def squad_span(row: Row, style: Style) -> Tensors:
     """As `squad`, but the target is the place of the answer, `start: 3 end: 5`.
 
     Places count words, a space or mark of punctuation being an empty one. A row whose
-    answer is not found is left out; T5 does not look at the very end of the context.
+    answer does not stand in the context is left out; T5 does not look at the very end
+    of the context.
     """
     example = squad(row, style)
     answer, context = _split(example["targets"]), _split(example["context"])
     length = tf.size(answer)
     starts = tf.range(tf.maximum(tf.size(context) - length, 0))
     windows = tf.gather(context, starts[:, None] + tf.range(length)[None])
-    found = starts[tf.reduce_all(windows == answer[None], 1)][:1]  # [1], or [0]
-    start, end = tf.as_string(found), tf.as_string(found + length - 1)
+    place = starts[tf.reduce_all(windows == answer[None], 1)][:1]  # [1], or [0]
+    start, end = tf.as_string(place), tf.as_string(place + length - 1)
     example["targets"] = tf.strings.join(["start:", start, "end:", end], " ")
     return {
-        key: value if key == "targets" else _repeated(value, tf.size(found))
+        key: value if key == "targets" else _repeated(value, tf.size(place))
         for key, value in example.items()
     }
 
 
 @several
-def trivia_qa(row, style):
+def trivia_qa(row: Row, style: Style) -> Tensors:
     """One example for every text and every alias of the answer that stands in it."""
-    contexts = padded(_contexts(row))  # [texts]
-    aliases = padded(row["answer"]["normalized_aliases"])  # [aliases]
-    question = padded(row["question"])
-    low = tf.strings.lower(contexts)
-
-    def stands_in(alias):
-        # Aliases are read as patterns; normalized ones have no punctuation.
-        pattern = tf.strings.join([".*", tf.strings.lower(alias), ".*"])
-        return tf.strings.regex_full_match(low, pattern)
-
-    found = tf.map_fn(stands_in, aliases, tf.bool)  # [aliases, texts]
-    pairs = tf.where(tf.transpose(found))  # [examples, 2]: text, alias
-    inputs = tf.strings.join(["question:", question, "context:", contexts], " ")
+    inputs, aliases, stands = _trivia_qa(row)
+    pairs = tf.where(stands)  # [examples, 2]: text, alias
     return {
-        "inputs": tf.gather(single_spaced(inputs), pairs[:, 0]),
+        "inputs": tf.gather(inputs, pairs[:, 0]),
         "targets": tf.gather(aliases, pairs[:, 1]),
     }
 
 
 @several
-def record(row, style):
+def trivia_qa_evaluation(row: Row, style: Style) -> Tensors:
+    """One example for every text in which an alias stands, with all `answers`.
+
+    The target is the first alias that stands there. Training has the others too, which
+    here would only ask the same again.
+    """
+    inputs, aliases, stands = _trivia_qa(row)
+    answered = tf.reduce_any(stands, 1)  # [texts]
+    first = tf.argmax(tf.cast(tf.boolean_mask(stands, answered), tf.int32), 1)
+    inputs = tf.boolean_mask(inputs, answered)
+    return {
+        "inputs": inputs,
+        "targets": tf.gather(aliases, first),
+        "answers": _repeated(row["answer"]["normalized_aliases"], tf.size(inputs)),
+    }
+
+
+@several
+def record(row: Row, style: Style) -> Tensors:
     """One example per answer, each with all `answers`; `<unk>` where none is known."""
     passage = tf.strings.regex_replace(
         row["passage"], "([.?!\"'])\n@highlight\n", r"\1 "
@@ -97,7 +109,7 @@ def record(row, style):
     return {**example, "targets": targets}
 
 
-def _squad(row, inputs):
+def _squad(row: Row, inputs: Callable) -> Tensors:
     question, context = padded(row["question"]), padded(row["context"])
     answers = padded(row["answers"]["text"])
     return {
@@ -110,16 +122,33 @@ def _squad(row, inputs):
     }
 
 
-def _split(text):
+def _trivia_qa(row: Row) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Inputs [texts], aliases [aliases], and which stands where [texts, aliases]."""
+    contexts = padded(_contexts(row))
+    aliases = padded(row["answer"]["normalized_aliases"])
+    question = padded(row["question"])
+    low = tf.strings.lower(contexts)
+
+    def stands_in(alias: tf.Tensor) -> tf.Tensor:
+        # Aliases are read as patterns; normalized ones have no punctuation.
+        pattern = tf.strings.join([".*", tf.strings.lower(alias), ".*"])
+        return tf.strings.regex_full_match(low, pattern)
+
+    stands = tf.transpose(tf.map_fn(stands_in, aliases, tf.bool))
+    inputs = tf.strings.join(["question:", question, "context:", contexts], " ")
+    return single_spaced(inputs), aliases, stands
+
+
+def _split(text: tf.Tensor) -> tf.Tensor:
     return tf.strings.split(tf.strings.regex_replace(text, r"\W", " "), " ")
 
 
-def _repeated(value, count):
+def _repeated(value: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
     """The same value `count` times, along a new first dimension."""
     return tf.repeat(value[None], count, axis=0)
 
 
-def _contexts(row):
+def _contexts(row: Row) -> tf.Tensor:
     """All texts of a row of TriviaQA: encyclopedia first, then the web."""
     texts = []
     if "entity_pages" in row:

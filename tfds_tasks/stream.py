@@ -10,15 +10,22 @@ import zlib
 import numpy as np
 import tensorflow as tf
 
+from tfds_tasks.batches import Shape
+from tfds_tasks.task import Task
+
 BLOCK = 4096  # draws made at a time
 BUFFER = 8192  # rows held to shuffle; TFDS has written them in a random order already
-KEYS = ("inputs", "targets", "index")
 
 
-def texts(task, rows, split, shape):
-    """(index, row) to the examples of a task, cut into chunks where it asks for that.
+def texts(
+    task: Task, rows: tf.data.Dataset, split: str, shape: Shape
+) -> tf.data.Dataset:
+    """The examples of (index, row), cut into chunks if the task asks for that.
 
     Args:
+        task: whose rows they are.
+        rows: tf.data as `Task.rows` gives it.
+        split: which may have a format of its own.
         shape: has the `vocabulary`, and the `inputs_length` of a chunk.
     """
     examples = task.format_rows(rows, split)
@@ -31,24 +38,20 @@ def texts(task, rows, split, shape):
     )
 
 
-def with_task_id(examples, task_id):
-    """Keeps what goes into a batch, and adds the id of the task."""
-
-    def keep(example):
-        return {key: example[key] for key in KEYS} | {
-            "task_ids": tf.constant(task_id, tf.int32)
-        }
-
-    return examples.map(keep)
-
-
-def endless(task, split, shape, seed, start, data_dir=None):
+def endless(
+    task: Task,
+    split: str,
+    shape: Shape,
+    seed: int,
+    start: int,
+    data_dir: str | None = None,
+) -> tf.data.Dataset:
     """A task's examples epoch after epoch, each in another order, from the start-th."""
     rows = task.rows(split, data_dir)
     buffer = min(task.num_rows(split, data_dir), BUFFER)
     seeds = np.array([seed, zlib.crc32(task.name.encode())], "int64")
 
-    def epoch(number):
+    def epoch(number: tf.Tensor) -> tf.data.Dataset:
         tf.compat.v1.set_random_seed(1)  # of this graph: not the caller's global seed
         mixed = tf.random.stateless_uniform(
             [], seeds + tf.stack([0, number]), maxval=2**31 - 1, dtype=tf.int64
@@ -63,7 +66,7 @@ def endless(task, split, shape, seed, start, data_dir=None):
     return texts(task, rows_of_all, split, shape).skip(skipped)
 
 
-def num_texts(task, split, shape, data_dir=None):
+def num_texts(task: Task, split: str, shape: Shape, data_dir: str | None = None) -> int:
     """How many examples an epoch of the task has."""
     if task.chunks is None:
         return task.num_examples(split, data_dir)
@@ -71,7 +74,9 @@ def num_texts(task, split, shape, data_dir=None):
     return int(examples.reduce(0, lambda n, _: n + 1))
 
 
-def draws(probabilities, seed, block, repeats=1):
+def draws(
+    probabilities: np.ndarray, seed: int, block: tf.Tensor, repeats: int = 1
+) -> tf.Tensor:
     """The tasks drawn at the positions of a block: [BLOCK * repeats], int64."""
     cumulative = tf.constant(np.cumsum(probabilities) / np.sum(probabilities))
     uniform = tf.random.stateless_uniform(
@@ -83,19 +88,23 @@ def draws(probabilities, seed, block, repeats=1):
     return tf.repeat(drawn, repeats)
 
 
-def choices(probabilities, seed, start, repeats=1):
-    """tf.data of the task drawn at each position from `start` on."""
+def choices(
+    probabilities: np.ndarray, seed: int, start: int, repeats: int = 1
+) -> tf.data.Dataset:
+    """The task drawn at each position from `start` on, as tf.data."""
     length = BLOCK * repeats
     blocks = tf.data.Dataset.range(start // length, np.iinfo("int64").max)
     drawn = blocks.map(lambda block: draws(probabilities, seed, block, repeats))
     return drawn.unbatch().skip(start % length)
 
 
-def counts(probabilities, seed, stop, repeats=1):
+def counts(
+    probabilities: np.ndarray, seed: int, stop: int, repeats: int = 1
+) -> np.ndarray:
     """How often each task is drawn before position `stop`: int64 [tasks]."""
     number, length = len(probabilities), BLOCK * repeats
 
-    def count(block):
+    def count(block: tf.Tensor) -> tf.Tensor:
         drawn = draws(probabilities, seed, block, repeats)
         inside = tf.clip_by_value(stop - block * length, 0, length)
         return tf.math.bincount(

@@ -68,6 +68,14 @@ def test_a_task_without_a_reader_has_labels_to_read(name):
     assert task.reader or Labels(task.labels).classes
 
 
+def test_only_the_diagnostic_sets_have_no_score():
+    unscored = [name for name in task_names() if not get_task(name).is_scored]
+    assert unscored == ["glue/ax", "super_glue/axb", "super_glue/axg"]
+    for name in unscored:
+        example = {"inputs": "x", "targets": "<unk>", "idx": 0}
+        assert get_task(name).score([example], ["entailment"]) == {}
+
+
 @pytest.mark.parametrize("name", MRQA)
 def test_splits_of_mrqa_are_those_of_the_builder(name):
     task = get_task(name)

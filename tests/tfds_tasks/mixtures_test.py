@@ -179,6 +179,34 @@ def test_a_warning_names_the_task_that_is_trimmed(batches, data_dir, caplog):
     assert len(lines) == 1 + 2 * len(measured)
 
 
+SHAPE = {"batch_size": 37, "inputs_length": 12, "targets_length": 3}
+
+
+@pytest.mark.parametrize("hosts", [{}, {"host": 1, "num_hosts": 37}])
+def test_examples_make_the_batches_that_the_data_makes(batches, data_dir, hosts):
+    mixture, vocabulary = get_mixture(TASKS), get_vocabulary("nano")
+    read = mixture.examples("validation", data_dir=data_dir)
+    for part in (mixture, mixture.only(["nano/similarity", "nano/paraphrase"])):
+        made = part.batches_of(read, vocabulary=vocabulary, **SHAPE, **hosts)
+        options = {**SHAPE, **hosts, "vocabulary": vocabulary, "data_dir": data_dir}
+        expected = part.dataset("validation", check_lengths=False, **options)
+        assert made.element_spec == expected.element_spec
+        pairs = list(zip(made, expected, strict=True))
+        assert len(pairs) == -(-len(part.tasks) * 312 // 37)
+        for ours, theirs in pairs:
+            tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_no_examples_make_no_batches():
+    mixture, vocabulary = get_mixture(TASKS), get_vocabulary("nano")
+    for examples in ({}, {"nano/yes_no": []}):
+        with pytest.raises(ValueError, match="expected one of nano/acceptability"):
+            mixture.batches_of(examples, vocabulary=vocabulary)
+    assert not list(
+        mixture.batches_of({TASKS.split(",")[0]: []}, vocabulary=vocabulary)
+    )
+
+
 @pytest.mark.parametrize(
     "options, words",
     [

@@ -198,20 +198,37 @@ def test_a_span_counts_empty_words_and_the_end_of_the_context_is_not_searched():
     assert task.to_text(row)[0]["targets"] == "start: 3 end: 3"
 
 
+TRIVIA = {
+    "question": "Who?",
+    "answer": {"normalized_aliases": ["ann lee", "lee"]},
+    "entity_pages": {"wiki_context": ["Nobody.", "Ann Lee sang"]},
+    "search_results": {"search_context": ["by LEE"]},
+}
+
+
 def test_trivia_qa_pairs_every_text_with_every_alias_in_it():
-    row = {
-        "question": "Who?",
-        "answer": {"normalized_aliases": ["ann lee", "lee"]},
-        "entity_pages": {"wiki_context": ["Nobody.", "Ann Lee sang"]},
-        "search_results": {"search_context": ["by LEE"]},
-    }
-    got = get_task("trivia_qa").to_text(row)
+    got = get_task("trivia_qa").to_text(TRIVIA)
     pairs = [(e["inputs"].removeprefix("question: Who ? "), e["targets"]) for e in got]
     assert pairs == [
         ("context: Ann Lee sang", "ann lee"),
         ("context: Ann Lee sang", "lee"),
         ("context: by LEE", "lee"),
     ]
+
+
+def test_trivia_qa_is_scored_once_for_each_text_by_all_aliases():
+    task = get_task("trivia_qa")
+    examples = task.to_text(TRIVIA, "validation")
+    assert [(e["inputs"], e["targets"]) for e in examples] == [
+        ("question: Who ? context: Ann Lee sang", "ann lee"),
+        ("question: Who ? context: by LEE", "lee"),
+    ]
+    # "the Lee" is an alias; of "Bob Lee", 1 of 2 words is in each alias's best match.
+    assert task.score(examples, ["Ann-Lee!", "the Lee"]) == {"em": 100.0, "f1": 100.0}
+    wrong = task.score(examples, ["Bob Lee", "Rome"])
+    assert wrong == {"em": 0.0, "f1": pytest.approx(100 / 3)}
+    rows = [{**TRIVIA, "answer": {"normalized_aliases": ["rome"]}}, TRIVIA]
+    assert len(in_graph(task, "validation", rows, "trivia_qa/rc")) == 2
 
 
 PAIR = {"sentence1": "He ran.", "sentence2": "He moved.", "label": 1}

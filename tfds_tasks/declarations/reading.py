@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tfds_tasks import reading
 from tfds_tasks.chunks import mrqa, to_chunks
 from tfds_tasks.registry import register
-from tfds_tasks.scores import Answers, Spans, Text, squad
+from tfds_tasks.scores import Answers, Spans, squad, trivia_qa
 from tfds_tasks.scores.readers import Reader
 from tfds_tasks.task import Task
 
@@ -50,8 +50,11 @@ register(
     Task(
         name="trivia_qa",
         source="trivia_qa/rc:1.1.0",
-        format=reading.trivia_qa,
-        reader=Text(),
+        format=reading.trivia_qa_evaluation,
+        train_format=reading.trivia_qa,
+        metrics=(trivia_qa,),
+        reader=Answers(),
+        splits=DEVELOPED,  # the answers of the test set are secret
     ),
     aliases=["trivia_qa_v010"],
 )

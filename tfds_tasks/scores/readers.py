@@ -106,13 +106,18 @@ class Text:
 class Answers:
     """A text to be held against every answer in `example["answers"]`.
 
+    An example that has none, as TriviaQA's have in training, is held against its
+    target.
+
     >>> Answers().target({"targets": "Reed", "answers": ["Ben Reed", "Reed"]})
     ['Ben Reed', 'Reed']
+    >>> Answers().target({"targets": "Reed"})
+    ['Reed']
     """
 
     def target(self, example: Example) -> list[str]:
         """All answers that are right."""
-        return list(example["answers"])
+        return list(example.get("answers", [example["targets"]]))
 
     def prediction(self, text: str, example: Example) -> str:
         """The text that was written."""
