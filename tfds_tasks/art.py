@@ -1,6 +1,8 @@
 """Abductive NLI (Bhagavatula et al., 2020) for TFDS, which does not have it."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import tensorflow_datasets as tfds
 
@@ -22,7 +24,7 @@ class Art(tfds.core.GeneratorBasedBuilder):
 
     VERSION = tfds.core.Version("1.0.0")
 
-    def _info(self):
+    def _info(self) -> tfds.core.DatasetInfo:
         texts = {name: tfds.features.Text() for name in FEATURES}
         label = tfds.features.ClassLabel(names=["0", "1", "2"])
         return tfds.core.DatasetInfo(
@@ -34,7 +36,9 @@ class Art(tfds.core.GeneratorBasedBuilder):
             features=tfds.features.FeaturesDict({**texts, "label": label}),
         )
 
-    def _split_generators(self, dl_manager):
+    def _split_generators(
+        self, dl_manager: tfds.download.DownloadManager
+    ) -> dict[str, Iterator]:
         folder = dl_manager.download_and_extract(URL)
         return {
             split: self._generate_examples(
@@ -43,7 +47,9 @@ class Art(tfds.core.GeneratorBasedBuilder):
             for split, name in SPLITS.items()
         }
 
-    def _generate_examples(self, rows, labels):
+    def _generate_examples(
+        self, rows: Path, labels: Path
+    ) -> Iterator[tuple[int, dict[str, str]]]:
         """Rows and their labels, line by line in two files."""
         with rows.open() as row_file, labels.open() as label_file:
             for key, (row, label) in enumerate(zip(row_file, label_file, strict=True)):

@@ -57,14 +57,14 @@ class Shape:
 def tokens(
     texts: tf.Tensor | Sequence[str], vocabulary: Vocabulary, length: int
 ) -> tf.Tensor:
-    """Strings [batch] to ids [batch, length]: trimmed, ended, padded with 0."""
+    """Turns strings [batch] into ids [batch, length]: trimmed, ended, padded with 0."""
     ids = vocabulary.encode(texts)[:, : length - 1]
     ended = tf.concat([ids, tf.fill([tf.shape(texts)[0], 1], END)], axis=1)
     return ended.to_tensor(0, shape=[None, length])
 
 
 def shift_right(targets: tf.Tensor) -> tf.Tensor:
-    """The decoder's inputs: 0 first, the last target dropped."""
+    """Makes the decoder's inputs of targets: 0 first, the last target dropped."""
     return tf.pad(targets[:, :-1], [[0, 0], [1, 0]])
 
 
@@ -80,7 +80,7 @@ def with_task_id(examples: tf.data.Dataset, task_id: int) -> tf.data.Dataset:
 
 
 def from_python(examples: Sequence[Mapping[str, Any]], task_id: int) -> tf.data.Dataset:
-    """The same as `with_task_id` makes, of examples of Python values."""
+    """Makes of examples of Python values what `with_task_id` makes of tf.data."""
     texts = {
         key: np.array([example[key].encode("utf-8") for example in examples], object)
         for key in ("inputs", "targets")
@@ -99,7 +99,7 @@ def from_python(examples: Sequence[Mapping[str, Any]], task_id: int) -> tf.data.
 def to_batches(
     examples: tf.data.Dataset, shape: Shape, endless: bool
 ) -> tf.data.Dataset:
-    """Batches of tokens, of the text examples that `with_task_id` makes.
+    """Turns the text examples that `with_task_id` makes into batches of tokens.
 
     A batch is {"encoder_tokens" [rows, inputs_length], "decoder_tokens" and "targets"
     [rows, targets_length], "task_ids" [rows], "index" [rows]}, all int32 but index,

@@ -29,11 +29,11 @@ class Choice:
         return self.labels[0]
 
     def label(self, number: int) -> str | int | None:
-        """The label of a class by its number, None if there is no such class."""
+        """Returns the label of a class by its number, None if there is no such one."""
         return self.labels[number] if 0 <= number < len(self.labels) else None
 
     def accepts(self, label: object) -> bool:
-        """Whether a label in a file is one that the server knows."""
+        """Tells whether a label in a file is one that the server knows."""
         return (type(label), label) in [(type(known), known) for known in self.labels]
 
 
@@ -50,11 +50,11 @@ class Scale:
         return self.label((self.low + self.high) / 2)
 
     def label(self, number: float) -> str | None:
-        """The number as the server reads it, None if it lies outside the scale."""
+        """Writes a number as the server reads it, None if it lies outside the scale."""
         return f"{number:.3f}" if self.low <= number <= self.high else None
 
     def accepts(self, label: object) -> bool:
-        """Whether a label in a file is a number of the scale."""
+        """Tells whether a label in a file is a number of the scale."""
         try:
             return self.label(float(label)) is not None
         except (TypeError, ValueError):
@@ -68,11 +68,11 @@ class Words:
     fallback = ""
 
     def label(self, text: str) -> str | None:
-        """The text without space around it, None if nothing is left."""
+        """Strips the space around a text, None if nothing is left."""
         return text.strip() or None
 
     def accepts(self, label: object) -> bool:
-        """Whether a label in a file is text."""
+        """Tells whether a label in a file is text."""
         return isinstance(label, str)
 
 

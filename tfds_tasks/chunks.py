@@ -2,23 +2,27 @@
 
 A context is cut into chunks, each of which makes an input of at most 512 tokens with
 its question, and shares 128 tokens with the next (Hyperdecoders, section 3.1.2). The
-target is the answer found in the chunk, or nothing. Scoring takes the likeliest answer
-over all chunks of a question: `scores.best_over_chunks`.
+target is the answer that stands in the chunk, or nothing. Scoring takes the likeliest
+answer over all chunks of a question: `scores.best_over_chunks`.
 
 The vocabulary decides what a token is, so a row first becomes one example with its
 whole context (`mrqa`), which `to_chunks` cuts where a vocabulary is known.
 """
 
 import tensorflow as tf
+import tensorflow_text as tf_text
+
+from tfds_tasks.formats import Row, Tensors
+from tfds_tasks.style import Style
 
 LENGTH = 512
 OVERLAP = 128
 
 
-def mrqa(row, style):
-    """T5's template for SQuAD, the text as it is; what `to_chunks` needs beside it.
+def mrqa(row: Row, style: Style) -> Tensors:
+    """Writes a row in T5's template for SQuAD, with what `to_chunks` needs beside it.
 
-    `found/...` are the answers that stand in the context, once for every place: their
+    `places/...` are the answers that stand in the context, once for every place: their
     text, first and last character.
     """
     prefix = tf.strings.join(["question:", row["question"], "context:"], " ")
@@ -33,16 +37,21 @@ def mrqa(row, style):
     }
 
 
-def to_chunks(example, tokenizer, length=LENGTH, overlap=OVERLAP):
+def to_chunks(
+    example: Tensors,
+    tokenizer: tf_text.SentencepieceTokenizer,
+    length: int = LENGTH,
+    overlap: int = OVERLAP,
+) -> Tensors:
     """Cuts an example of `mrqa` into several, along a new first dimension.
 
     Returns:
         inputs, targets, chunk: [chunks]; chunk counts from 0.
         id, answers and, if there, index: as they were, for each chunk.
     """
-    found = (example["found/text"], example["found/start"], example["found/end"])
+    answers = tuple(example[f"places/{key}"] for key in ("text", "start", "end"))
     inputs, targets = chunk(
-        example["prefix"], example["context"], found, tokenizer, length, overlap
+        example["prefix"], example["context"], answers, tokenizer, length, overlap
     )
     count = tf.size(inputs)
     same = {key: example[key] for key in ("id", "answers", "index") if key in example}
@@ -54,8 +63,15 @@ def to_chunks(example, tokenizer, length=LENGTH, overlap=OVERLAP):
     }
 
 
-def chunk(prefix, context, answers, tokenizer, length=LENGTH, overlap=OVERLAP):
-    """The inputs and targets of a context's chunks.
+def chunk(
+    prefix: tf.Tensor,
+    context: tf.Tensor,
+    answers: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+    tokenizer: tf_text.SentencepieceTokenizer,
+    length: int = LENGTH,
+    overlap: int = OVERLAP,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Cuts a context into chunks, and returns the inputs and targets that they make.
 
     A chunk is a slice of the context. One that starts inside a word is a piece or so
     longer when it is tokenized again; what is then trimmed stands in the next chunk.
@@ -91,7 +107,9 @@ def chunk(prefix, context, answers, tokenizer, length=LENGTH, overlap=OVERLAP):
     return inputs, tf.gather(tf.concat([texts, [""]], 0), which)
 
 
-def _windows(tokens, room, overlap):
+def _windows(
+    tokens: tf.Tensor, room: tf.Tensor, overlap: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """First and last token of each chunk of `room` tokens: [chunks], at least one."""
     step = tf.where(room > overlap, room - overlap, room)
     more = tf.maximum(tokens - room, 0)
@@ -99,12 +117,14 @@ def _windows(tokens, room, overlap):
     return first, tf.maximum(tf.minimum(first + room, tokens) - 1, 0)
 
 
-def _or_zero(offsets):
+def _or_zero(offsets: tf.Tensor) -> tf.Tensor:
     """[0] for a context without tokens."""
     return tf.concat([offsets, tf.zeros([1], offsets.dtype)], 0)
 
 
-def _bytes(text, first, last):
+def _bytes(
+    text: tf.Tensor, first: tf.Tensor, last: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Characters, the last included, as byte offsets, the last excluded."""
     _, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
     starts = tf.concat([starts, [tf.strings.length(text, "BYTE")]], 0)
@@ -114,20 +134,20 @@ def _bytes(text, first, last):
     return tf.gather(starts, first), tf.gather(starts, last)
 
 
-def _places(detected):
+def _places(detected: Row | None) -> Tensors:
     """The places of all answers, one after the other: [places]."""
     if detected is None:  # the row can be written as text, not cut
         return {}
     spans = detected["char_spans"]
     start, end = _ragged(spans["start"]), _ragged(spans["end"])
     return {
-        "found/text": tf.repeat(detected["text"], start.row_lengths()),
-        "found/start": start.flat_values,
-        "found/end": end.flat_values,
+        "places/text": tf.repeat(detected["text"], start.row_lengths()),
+        "places/start": start.flat_values,
+        "places/end": end.flat_values,
     }
 
 
-def _ragged(value):
+def _ragged(value: tf.Tensor | tf.RaggedTensor) -> tf.RaggedTensor:
     """Places by answer: TFDS gives them ragged, a row of Python values may be dense."""
     if isinstance(value, tf.RaggedTensor):
         return value

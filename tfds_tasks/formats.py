@@ -38,7 +38,7 @@ def keyed(
 
 
 def label_text(label: tf.Tensor, classes: Sequence[str], style: Style) -> tf.Tensor:
-    """The label's word or digit; `<unk>` for -1, which TFDS has where none is known.
+    """Writes a label as word or digit; -1, an unknown label of TFDS, as `<unk>`.
 
     >>> label_text(tf.constant([1, -1]), ("no", "yes"), Style()).numpy().tolist()
     [b'yes', b'<unk>']
@@ -48,7 +48,7 @@ def label_text(label: tf.Tensor, classes: Sequence[str], style: Style) -> tf.Ten
 
 
 def indices(row: Row) -> Tensors:
-    """What numbers the row in its data set: `idx`, or `idx/...` of nested ones."""
+    """Returns what numbers a row in its data set: `idx`, or `idx/...` if nested."""
     idx = row.get("idx")
     if idx is None:
         return {}
@@ -64,7 +64,7 @@ def classification(
     label: str = "label",
     clean: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> Format:
-    """A format of texts by key, with a label as the answer.
+    """Makes a format of texts by key, with a label as the answer.
 
     Args:
         prefix: the name of the task in the text.
@@ -89,7 +89,7 @@ def classification(
 
 
 def similarity(prefix: str, keys: Sequence[str]) -> Format:
-    """A format as STS-B has it: the label, 0 to 5, to the nearest 0.2."""
+    """Makes a format as STS-B has it: the answer is a number, to the nearest 0.2."""
 
     def format(row: Row, style: Style) -> Tensors:
         # Halves go to even, as tf.round does: 2.5 is "2.4".
@@ -104,6 +104,6 @@ def similarity(prefix: str, keys: Sequence[str]) -> Format:
 
 
 def without_markup(text: tf.Tensor) -> tf.Tensor:
-    """MultiRC's text with spaces for line breaks and without bold marks."""
+    """Replaces MultiRC's line breaks by spaces, and drops its bold marks."""
     text = tf.strings.regex_replace(text, "<br>", " ")
     return tf.strings.regex_replace(text, "<(/)?b>", "")

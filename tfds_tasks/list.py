@@ -3,16 +3,19 @@
 python -m tfds_tasks.list [--data_dir=...] [--only=super_glue]
 """
 
+from collections.abc import Iterable
+
 from absl import app, flags
 
 from tfds_tasks import get_task, mixture_names, sources, task_names
+from tfds_tasks.task import Task
 
 FLAGS = flags.FLAGS
 HEADER = ("task", "source", "train examples", "metrics", "mixtures")
 
 
-def size(task, data_dir=None):
-    """Training examples: as prepared, else T5's number in brackets, else a dash."""
+def size(task: Task, data_dir: str | None = None) -> str:
+    """Counts training examples: as prepared, else T5's number in brackets, else -."""
     if "train" not in task.parts:
         return "evaluation"
     try:
@@ -21,15 +24,16 @@ def size(task, data_dir=None):
         return f"({task.rate:,})" if task.rate else "-"
 
 
-def row(task, data_dir=None):
+def row(task: Task, data_dir: str | None = None) -> tuple[str, ...]:
+    """Returns the cells of a task's row in the list, as text."""
     source = task.source if isinstance(task.source, str) else ", ".join(task.source)
     metrics = ", ".join(metric.__name__ for metric in task.metrics)
     mixtures = [name for name, tasks in mixture_names().items() if task.name in tasks]
     return task.name, source, size(task, data_dir), metrics or "-", ", ".join(mixtures)
 
 
-def table(rows):
-    """Lines of the rows under a header, in columns as wide as needed."""
+def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Writes rows under a header, in columns as wide as needed."""
     rows = [HEADER, *rows]
     widths = [max(len(r[i]) for r in rows) for i in range(len(HEADER))]
     lines = [
@@ -42,7 +46,8 @@ def table(rows):
     return [lines[0], "-" * len(lines[0]), *lines[1:]]
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
+    """Prints the tasks that the flags ask for."""
     if argv[1:]:
         raise app.UsageError(f"unexpected argument {argv[1]!r}; see --help")
     rows = [row(get_task(name), FLAGS.data_dir) for name in task_names()]

@@ -21,7 +21,7 @@ SUM_NLI = ("xsum", "cnn_dailymail", "wiki_lingua", "glue/mnli", "art", "anli")
 
 
 def mixture_names() -> dict[str, tuple[str, ...]]:
-    """The tasks of every mixture that has a name, in the order that numbers them."""
+    """Returns all named mixtures: {name: tasks in the order of their ids}."""
     members = {}
     for task in sorted(all_tasks(), key=_place):
         if task.mixture is not None:
@@ -51,7 +51,7 @@ class Mixture:
         return tuple(dict.fromkeys(task.identity for task in self.tasks))
 
     def only(self, names: Collection[str]) -> "Mixture":
-        """Some of its tasks, under the ids that they have here.
+        """Returns a mixture of some of these tasks, which keep their ids.
 
         >>> get_mixture("glue/rte,glue/mrpc").only(["glue/mrpc"]).task_id("glue/mrpc")
         1
@@ -67,7 +67,7 @@ class Mixture:
         return len(self.identities)
 
     def task_id(self, task: Task | str) -> int:
-        """The id of a task (or of its name) in this mixture."""
+        """Returns the id of a task, or of the task of that name, in this mixture."""
         name = task if isinstance(task, str) else task.name
         for member in self.tasks:
             if name in (member.name, member.identity):
@@ -78,7 +78,7 @@ class Mixture:
     def task_rates(
         self, split: str = "train", data_dir: str | None = None
     ) -> dict[str, float]:
-        """How often tasks are drawn, {task name: rate}; 0 if one lacks the split."""
+        """Returns how often tasks are drawn: {task name: rate}, 0 without the split."""
         return {
             task.name: self.rates.of(_examples(task, split, data_dir))
             for task in self.tasks
@@ -87,7 +87,7 @@ class Mixture:
     def probabilities(
         self, split: str = "train", data_dir: str | None = None
     ) -> dict[str, float]:
-        """The share that each task has of the examples drawn: {task name: share}."""
+        """Returns the share that each task has of the examples: {task name: share}."""
         rates = self.task_rates(split, data_dir)
         total = sum(rates.values())
         if not total:
@@ -111,7 +111,7 @@ class Mixture:
         endless: bool | None = None,
         check_lengths: bool = True,
     ) -> tf.data.Dataset:
-        """Batches as tf.data; see `batches.to_batches` for what a batch holds.
+        """Makes a tf.data of batches; see `batches.to_batches` for what a batch holds.
 
         Args:
             split: "train" is drawn from without end; any other is read once, task
@@ -147,7 +147,7 @@ class Mixture:
         inputs_length: int = 512,
         data_dir: str | None = None,
     ) -> dict[str, list[dict[str, Any]]]:
-        """All examples of a split in order, {task name: [as `Task.to_text` has them]}.
+        """Reads all examples of a split: {task name: [as `Task.to_text` gives them]}.
 
         One for each row of the finite `dataset` of that split. The vocabulary and
         the length are for tasks whose examples are cut into chunks.
@@ -169,7 +169,7 @@ class Mixture:
         host: int = 0,
         num_hosts: int = 1,
     ) -> tf.data.Dataset:
-        """The batches of examples that were read already: no data is read again.
+        """Makes batches of examples that were read already; no data is read again.
 
         They are those of the finite `dataset`, bit for bit, if `examples` is what
         `examples()` returned for the same split, vocabulary and inputs_length. Tasks
@@ -261,7 +261,7 @@ def get_mixture(
     temperature: float = 1.0,
     **style,
 ) -> Mixture:
-    """The mixture of a name, or of tasks listed with commas.
+    """Returns the mixture of a name, or one of tasks listed with commas.
 
     Args:
         name: one of `mixture_names()`, a task, or "glue/rte,glue/mrpc".

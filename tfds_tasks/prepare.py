@@ -4,24 +4,28 @@ python -m tfds_tasks.prepare --mixture=en_mix --data_dir=~/tensorflow_datasets
 python -m tfds_tasks.prepare --source=glue/cola:2.0.0
 """
 
+from collections.abc import Iterable
+
 from absl import app, flags
 
-from tfds_tasks import get_mixture, sources
+from tfds_tasks import get_mixture
+from tfds_tasks.sources import folder, prepare
 
 FLAGS = flags.FLAGS
 
 
-def wanted(mixture, source):
-    """The sources that the flags name, each once."""
-    found = dict.fromkeys(source)
+def wanted(mixture: str | None, source: Iterable[str]) -> list[str]:
+    """Lists the sources that the flags name, each once."""
+    sources = dict.fromkeys(source)
     if mixture:
         for task in get_mixture(mixture).tasks:
             one = isinstance(task.source, str)
-            found |= dict.fromkeys([task.source] if one else task.source)
-    return list(found)
+            sources |= dict.fromkeys([task.source] if one else task.source)
+    return list(sources)
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
+    """Prepares what the flags name, and prints each source as its turn comes."""
     if argv[1:]:
         raise app.UsageError(f"unexpected argument {argv[1]!r}; see --help")
     todo = wanted(FLAGS.mixture, FLAGS.source)
@@ -29,8 +33,8 @@ def main(argv):
         raise app.UsageError("name what to prepare: --mixture=... or --source=...")
     for number, source in enumerate(todo, 1):
         print(f"[{number}/{len(todo)}] {source}", flush=True)
-        sources.prepare(source, FLAGS.data_dir)
-    print(f"prepared {len(todo)} in {sources.folder(FLAGS.data_dir)}")
+        prepare(source, FLAGS.data_dir)
+    print(f"prepared {len(todo)} in {folder(FLAGS.data_dir)}")
 
 
 if __name__ == "__main__":

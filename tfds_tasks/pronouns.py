@@ -7,7 +7,8 @@ Three data sets become this one task: WSC, definite pronoun resolution and WNLI.
 
 import tensorflow as tf
 
-from tfds_tasks.formats import indices, several
+from tfds_tasks.formats import Row, Tensors, indices, several
+from tfds_tasks.style import Style
 
 PREFIX = "wsc:"
 PRONOUNS = ("he", "she", "they", "it", "her", "his", "their", "them", "him")
@@ -32,8 +33,8 @@ BESIDE = {
 }
 
 
-def wsc(row, style):
-    """The referent that the row proposes; `label` tells whether it is the right one."""
+def wsc(row: Row, style: Style) -> Tensors:
+    """Asks for the referent that a row proposes; `label` tells whether it is right."""
     return {
         "inputs": _inputs(_wsc_sentence(row), style),
         "targets": row["span1_text"],
@@ -43,15 +44,15 @@ def wsc(row, style):
 
 
 @several
-def wsc_true(row, style):
-    """Training rows: only those whose referent is the right one."""
+def wsc_true(row: Row, style: Style) -> Tensors:
+    """Keeps, to train on, only rows whose referent is the right one."""
     kept = tf.reshape(tf.equal(row["label"], 1), [1])
     example = wsc(row, style)
     return {key: tf.boolean_mask(value[None], kept) for key, value in example.items()}
 
 
-def dpr(row, style):
-    """The first place where the pronoun is a word of its own is the one to resolve."""
+def dpr(row: Row, style: Style) -> Tensors:
+    """Asks whom the pronoun means in the first place where it is a word of its own."""
     sentence = tf.strings.regex_replace(
         row["sentence"],
         tf.strings.join([" (", row["pronoun"], r")( |\.|,)"]),
@@ -64,8 +65,8 @@ def dpr(row, style):
     }
 
 
-def wnli(row, style):
-    """The second sentence puts a referent in the pronoun's place: find both.
+def wnli(row: Row, style: Style) -> Tensors:
+    """Asks for the referent that the second sentence puts in the pronoun's place.
 
     The pronoun is the one whose neighbours agree best with the second sentence; the
     referent is what stands between these neighbours there.
@@ -84,11 +85,11 @@ def wnli(row, style):
     }
 
 
-def _inputs(sentence, style):
+def _inputs(sentence: tf.Tensor, style: Style) -> tf.Tensor:
     return tf.strings.join([PREFIX, sentence], " ") if style.prefix else sentence
 
 
-def _wsc_sentence(row):
+def _wsc_sentence(row: Row) -> tf.Tensor:
     """The text with its pronoun marked; words are counted by single spaces."""
     words = tf.strings.split(row["text"], " ")
     index = tf.cast(row["span2_index"], tf.int32)
@@ -100,18 +101,20 @@ def _wsc_sentence(row):
     return sentence
 
 
-def _join(words):
+def _join(words: tf.Tensor) -> tf.Tensor:
     return tf.strings.reduce_join(words, separator=" ")
 
 
-def _words(sentence):
+def _words(sentence: tf.Tensor) -> tf.Tensor:
     """Words in lower case, without the mark that ends them: [words]."""
     words = tf.strings.split(tf.strings.lower(tf.strings.strip(sentence)), " ")
     words = tf.strings.regex_replace(words, f"{PUNCTUATION}$", "")
     return tf.boolean_mask(words, tf.strings.length(words) > 0)
 
 
-def _best_pronoun(words, others):
+def _best_pronoun(
+    words: tf.Tensor, others: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """The place of the pronoun, and how many words before and after it agree."""
     is_pronoun = tf.reduce_any(words[:, None] == tf.constant(PRONOUNS)[None], 1)
     places = tf.cast(tf.where(is_pronoun)[:, 0], tf.int32)
@@ -120,17 +123,17 @@ def _best_pronoun(words, others):
     ):
         places = tf.identity(places)
 
-    def agreement(place):
+    def agreement(place: tf.Tensor) -> tf.Tensor:
         before = _agreeing(words[:place][::-1], others[::-1])
         after = _agreeing(words[place + 1 :], others)
         return tf.stack([place, before, after])
 
-    found = tf.map_fn(agreement, places)  # [pronouns, 3]
-    best = tf.argmax(found[:, 1] + found[:, 2])  # the first of equals
-    return found[best, 0], found[best, 1], found[best, 2]
+    agreeing = tf.map_fn(agreement, places)  # [pronouns, 3]
+    best = tf.argmax(agreeing[:, 1] + agreeing[:, 2])  # the first of equals
+    return agreeing[best, 0], agreeing[best, 1], agreeing[best, 2]
 
 
-def _agreeing(words, others):
+def _agreeing(words: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
     """How many words, from the first on, stand together in the other sentence."""
     ends = tf.cumsum(tf.strings.length(words) + 1) - 1
     sentence = tf.fill(tf.shape(ends), _join(words))
@@ -139,41 +142,47 @@ def _agreeing(words, others):
     return tf.reduce_sum(tf.math.cumprod(tf.cast(inside, tf.int32)))
 
 
-def _contains(text, part):
+def _contains(text: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_full_match(
         text, tf.strings.join(["(?s).*", _escaped(part), ".*"])
     )
 
 
-def _escaped(text):
+def _escaped(text: tf.Tensor) -> tf.Tensor:
     """Text as a pattern that matches just it."""
     return tf.strings.regex_replace(text, r"([\\.+*?()|\[\]{}^$])", r"\\\1")
 
 
-def _between(words, place, before, after, others):
+def _between(
+    words: tf.Tensor,
+    place: tf.Tensor,
+    before: tf.Tensor,
+    after: tf.Tensor,
+    others: tf.Tensor,
+) -> tf.Tensor:
     """What the other sentence has in the pronoun's place, "" if nothing agrees."""
     left = words[place - before : place]
     right = words[place + 1 : place + 1 + after]
     sentence = _join(others)
-    found = tf.constant("")
+    referent = tf.constant("")
     for parts in (
         [left, ["(.+)"], right],
         [["^(.+)"], right],  # the referent starts the sentence
         [left, ["(.+)$"]],  # or ends it
     ):
         more = _search(sentence, _join(tf.concat(parts, 0)))
-        found = tf.where(tf.equal(found, ""), more, found)
-    return tf.where(before + after > 0, found, "")
+        referent = tf.where(tf.equal(referent, ""), more, referent)
+    return tf.where(before + after > 0, referent, "")
 
 
-def _search(text, pattern):
+def _search(text: tf.Tensor, pattern: tf.Tensor) -> tf.Tensor:
     """Group 1 of the leftmost match, "" if there is none."""
     whole = tf.strings.join(["^.*?(?:", pattern, ").*$"])
-    found = tf.strings.regex_replace(text, whole, r"\1")
-    return tf.where(tf.strings.regex_full_match(text, whole), found, "")
+    group = tf.strings.regex_replace(text, whole, r"\1")
+    return tf.where(tf.strings.regex_full_match(text, whole), group, "")
 
 
-def _after_last_article(referent):
+def _after_last_article(referent: tf.Tensor) -> tf.Tensor:
     """Drops what comes before the last article; each counts where it first stands."""
     words = tf.strings.split(referent, " ")
     is_article = words[None] == tf.constant(ARTICLES)[:, None]  # [articles, words]
@@ -181,7 +190,7 @@ def _after_last_article(referent):
     return _join(words[tf.reduce_max(first) :])
 
 
-def _as_written(referent, sentence):
+def _as_written(referent: tf.Tensor, sentence: tf.Tensor) -> tf.Tensor:
     """The referent as the sentence writes it, without end mark or possessive s."""
     words = tf.strings.split(_escaped(referent), " ")
     pattern = _join(tf.strings.join([words, f"{PUNCTUATION}?"]))
@@ -190,7 +199,7 @@ def _as_written(referent, sentence):
     return tf.strings.regex_replace(written, "'s?$", "")
 
 
-def _marked(sentence, place):
+def _marked(sentence: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
     """Stars around the word at a place; a mark that ends it stands apart."""
     words = tf.strings.split(sentence, " ")
     word = tf.strings.regex_replace(

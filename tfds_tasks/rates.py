@@ -1,6 +1,7 @@
 """How often each task of a mixture is drawn."""
 
 import dataclasses
+from collections.abc import Mapping
 
 KINDS = ("proportional", "equal")
 
@@ -37,8 +38,8 @@ class Rates:
                 "change nothing with rates='equal'; use rates='proportional'"
             )
 
-    def of(self, num_examples):
-        """The rate of a task of that many examples."""
+    def of(self, num_examples: int) -> float:
+        """Returns the rate of a task of that many examples."""
         if self.kind == "equal":
             return 1.0 if num_examples else 0.0
         rate = num_examples * self.scale
@@ -47,8 +48,10 @@ class Rates:
         return float(rate ** (1 / self.temperature))
 
 
-def nested(rates, mixtures):
-    """Rates of tasks from {name: rate} where some names are mixtures {task: rate}.
+def nested(
+    rates: Mapping[str, float], mixtures: Mapping[str, Mapping[str, float]]
+) -> dict[str, float]:
+    """Returns rates of tasks from {name: rate} where some names are mixtures.
 
     A mixture's rate is shared out among its tasks, and added to what they have.
 

@@ -9,7 +9,7 @@ from tfds_tasks.style import Style
 
 
 def padded(text: tf.Tensor) -> tf.Tensor:
-    """Spaces around every mark of punctuation, and never two in a row.
+    """Puts spaces around every mark of punctuation, and never two in a row.
 
     >>> padded(tf.constant("(opened in 1932)  cost $5.")).numpy()
     b' ( opened in 1932 ) cost $ 5 . '
@@ -18,24 +18,24 @@ def padded(text: tf.Tensor) -> tf.Tensor:
 
 
 def single_spaced(text: tf.Tensor) -> tf.Tensor:
-    """One space for every run of white space."""
+    """Replaces every run of white space by one space."""
     return tf.strings.regex_replace(text, r"\s+", " ")
 
 
 def squad(row: Row, style: Style) -> Tensors:
-    """The question and its context; the target is the first of all `answers`."""
+    """Asks a question to its context; the target is the first of all `answers`."""
     return _squad(row, lambda q, c: ["question:", q, "context:", c])
 
 
 def squad_context_free(row: Row, style: Style) -> Tensors:
-    """The question alone, to be answered from memory."""
+    """Asks the question alone, to be answered from memory."""
     words = "squad trivia question:" if style.prefix else "question:"
     return _squad(row, lambda question, context: [words, question])
 
 
 @several
 def squad_span(row: Row, style: Style) -> Tensors:
-    """As `squad`, but the target is the place of the answer, `start: 3 end: 5`.
+    """Asks where in the context the answer stands: `start: 3 end: 5`.
 
     Places count words, a space or mark of punctuation being an empty one. A row whose
     answer does not stand in the context is left out; T5 does not look at the very end
@@ -57,7 +57,7 @@ def squad_span(row: Row, style: Style) -> Tensors:
 
 @several
 def trivia_qa(row: Row, style: Style) -> Tensors:
-    """One example for every text and every alias of the answer that stands in it."""
+    """Makes one example of every text and every alias of the answer that is in it."""
     inputs, aliases, stands = _trivia_qa(row)
     pairs = tf.where(stands)  # [examples, 2]: text, alias
     return {
@@ -68,7 +68,7 @@ def trivia_qa(row: Row, style: Style) -> Tensors:
 
 @several
 def trivia_qa_evaluation(row: Row, style: Style) -> Tensors:
-    """One example for every text in which an alias stands, with all `answers`.
+    """Makes one example of every text in which an alias stands, with all `answers`.
 
     The target is the first alias that stands there. Training has the others too, which
     here would only ask the same again.
@@ -86,7 +86,7 @@ def trivia_qa_evaluation(row: Row, style: Style) -> Tensors:
 
 @several
 def record(row: Row, style: Style) -> Tensors:
-    """One example per answer, each with all `answers`; `<unk>` where none is known."""
+    """Makes one example of each answer, with all `answers`; of `<unk>` without any."""
     passage = tf.strings.regex_replace(
         row["passage"], "([.?!\"'])\n@highlight\n", r"\1 "
     )

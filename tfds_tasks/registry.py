@@ -29,19 +29,19 @@ def register(task: Task, aliases: Iterable[str] = ()) -> Task:
 
 
 def task_names() -> tuple[str, ...]:
-    """All names, in the order of declaration."""
+    """Lists the names of all tasks, in the order of declaration."""
     _load()
     return tuple(_TASKS)
 
 
 def all_tasks() -> tuple[Task, ...]:
-    """All tasks in T5's style, in the order of declaration."""
+    """Lists all tasks in T5's style, in the order of declaration."""
     _load()
     return tuple(_TASKS.values())
 
 
 def get_task(name: str, **style) -> Task:
-    """The task of that name, written in a style (fields of `Style`).
+    """Returns the task of a name, written in a style (the fields of `Style`).
 
     >>> get_task("glue/rte", labels="digits").to_text(
     ...     {"sentence1": "It rains.", "sentence2": "Water falls.", "label": 0})
@@ -55,7 +55,7 @@ def get_task(name: str, **style) -> Task:
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> str:
-    """What to say of a name that is not known: the nearest ones that are."""
+    """Says of a name that is not known which known ones are nearest."""
     known = list(known)
     near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
     ends = [k for k in known if str(name) in re.split("[/_]", k)]
@@ -64,6 +64,6 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     return f"unknown {kind} {name!r}; {hint}"
 
 
-def _load():
+def _load() -> None:
     """Imports the declarations, each of which registers its tasks."""
     from tfds_tasks import declarations  # noqa: F401

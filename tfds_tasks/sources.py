@@ -7,6 +7,7 @@ import importlib
 import io
 import os
 
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
 # Builders of this repository; importing their module makes TFDS know them.
@@ -20,12 +21,13 @@ class MissingData(FileNotFoundError):
     """The data of a task has not been prepared."""
 
 
-def default_data_dir():
-    """TFDS's own folder, unless TFDS_DATA_DIR names another."""
+def default_data_dir() -> str:
+    """Returns TFDS's own folder, unless TFDS_DATA_DIR names another."""
     return os.environ.get("TFDS_DATA_DIR", os.path.join("~", "tensorflow_datasets"))
 
 
-def folder(data_dir=None):
+def folder(data_dir: str | None = None) -> str:
+    """Returns the full path of a folder of data, by default of TFDS's own."""
     path = data_dir or default_data_dir()
     if "://" in path:  # such as gs://bucket/tensorflow_datasets
         return path
@@ -33,15 +35,15 @@ def folder(data_dir=None):
 
 
 @functools.cache
-def _builder(source, data_dir):
+def _builder(source: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
     name = source.split("/")[0].split(":")[0]
     if name in OWN:
         importlib.import_module(OWN[name])
     return tfds.builder(source, data_dir=data_dir)
 
 
-def open_builder(source, data_dir=None):
-    """The builder of a source such as "glue/rte:2.0.0", its data prepared.
+def open_builder(source: str, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
+    """Opens the builder of a source such as "glue/rte:2.0.0", whose data is prepared.
 
     Embedded sources (`nano`) are written on the spot; others must have been prepared.
     """
@@ -64,7 +66,7 @@ def open_builder(source, data_dir=None):
     return builder
 
 
-def prepare(source, data_dir=None):
+def prepare(source: str, data_dir: str | None = None) -> None:
     """Downloads and writes the data of a source; one process at a time does it."""
     data_dir = folder(data_dir)
     os.makedirs(data_dir, exist_ok=True)
@@ -75,8 +77,8 @@ def prepare(source, data_dir=None):
     _builder.cache_clear()
 
 
-def rows(source, split, data_dir=None):
-    """All rows of a split, in the fixed order in which they lie on disk."""
+def rows(source: str, split: str, data_dir: str | None = None) -> tf.data.Dataset:
+    """Reads all rows of a split, in the fixed order in which they lie on disk."""
     builder = open_builder(source, data_dir)
     if split not in builder.info.splits:
         raise ValueError(
@@ -87,5 +89,6 @@ def rows(source, split, data_dir=None):
     return builder.as_dataset(split=split, shuffle_files=False, read_config=config)
 
 
-def num_rows(source, split, data_dir=None):
+def num_rows(source: str, split: str, data_dir: str | None = None) -> int:
+    """Counts the rows of a split of a source."""
     return open_builder(source, data_dir).info.splits[split].num_examples

@@ -19,6 +19,7 @@ and together they are the whole.
 
 import dataclasses
 import zlib
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -34,21 +35,24 @@ class Part:
     stop: int | None = None  # None: to the end
     half: int | None = None  # 0 or 1: this half instead
 
-    def bounds(self, size):
+    def bounds(self, size: int) -> tuple[int, int]:
+        """Returns start and stop in the permutation of a split of that size."""
         if self.half is not None:
             return (0, size // 2) if self.half == 0 else (size // 2, size)
         return self.start, size if self.stop is None else self.stop
 
-    def size(self, rows):
+    def size(self, rows: int) -> int:
+        """Counts the rows that the part has of a split of that many."""
         start, stop = self.bounds(rows)
         return max(0, min(stop, rows) - start)
 
     @property
-    def whole(self):
+    def whole(self) -> bool:
+        """Whether it is all of the split."""
         return self.half is None and self.start == 0 and self.stop is None
 
-    def mask(self, rows, name, seed):
-        """Which of the split's rows belong to the part: bool [rows], None for all."""
+    def mask(self, rows: int, name: str, seed: int) -> np.ndarray | None:
+        """Tells which rows of the split are in the part: bool [rows], None for all."""
         if self.whole:
             return None
         start, stop = self.bounds(rows)
@@ -57,8 +61,8 @@ class Part:
         return mask
 
 
-def permutation(rows, name, seed):
-    """An order of the rows that depends on the seed and the data set, not the machine.
+def permutation(rows: int, name: str, seed: int) -> np.ndarray:
+    """Orders rows by the seed and the name of the data set, on every machine alike.
 
     >>> permutation(5, "glue/rte", 42).tolist()
     [1, 3, 0, 2, 4]
@@ -66,8 +70,8 @@ def permutation(rows, name, seed):
     return np.random.default_rng([seed, zlib.crc32(name.encode())]).permutation(rows)
 
 
-def parts(names, divide, style):
-    """{split: Part} of a data set whose own splits are names {split: TFDS split}."""
+def parts(names: Mapping[str, str], divide: str | None, style: str) -> dict[str, Part]:
+    """Divides a data set whose splits are names {split: TFDS split}: {split: Part}."""
     own = {split: Part(name) for split, name in names.items()}
     if style == "t5" or divide is None:
         return own

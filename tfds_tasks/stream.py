@@ -20,7 +20,7 @@ BUFFER = 8192  # rows held to shuffle; TFDS has written them in a random order a
 def texts(
     task: Task, rows: tf.data.Dataset, split: str, shape: Shape
 ) -> tf.data.Dataset:
-    """The examples of (index, row), cut into chunks if the task asks for that.
+    """Writes (index, row) as examples, cut into chunks if the task asks for that.
 
     Args:
         task: whose rows they are.
@@ -46,7 +46,7 @@ def endless(
     start: int,
     data_dir: str | None = None,
 ) -> tf.data.Dataset:
-    """A task's examples epoch after epoch, each in another order, from the start-th."""
+    """Gives a task's examples from the start-th on, each epoch in another order."""
     rows = task.rows(split, data_dir)
     buffer = min(task.num_rows(split, data_dir), BUFFER)
     seeds = np.array([seed, zlib.crc32(task.name.encode())], "int64")
@@ -67,7 +67,7 @@ def endless(
 
 
 def num_texts(task: Task, split: str, shape: Shape, data_dir: str | None = None) -> int:
-    """How many examples an epoch of the task has."""
+    """Counts the examples that an epoch of the task has."""
     if task.chunks is None:
         return task.num_examples(split, data_dir)
     examples = texts(task, task.rows(split, data_dir), split, shape)
@@ -77,7 +77,7 @@ def num_texts(task: Task, split: str, shape: Shape, data_dir: str | None = None)
 def draws(
     probabilities: np.ndarray, seed: int, block: tf.Tensor, repeats: int = 1
 ) -> tf.Tensor:
-    """The tasks drawn at the positions of a block: [BLOCK * repeats], int64."""
+    """Draws the tasks at the positions of a block: [BLOCK * repeats], int64."""
     cumulative = tf.constant(np.cumsum(probabilities) / np.sum(probabilities))
     uniform = tf.random.stateless_uniform(
         [BLOCK], tf.stack([tf.cast(seed, tf.int64), block]), dtype=tf.float64
@@ -91,7 +91,7 @@ def draws(
 def choices(
     probabilities: np.ndarray, seed: int, start: int, repeats: int = 1
 ) -> tf.data.Dataset:
-    """The task drawn at each position from `start` on, as tf.data."""
+    """Gives the task drawn at each position from `start` on, as tf.data."""
     length = BLOCK * repeats
     blocks = tf.data.Dataset.range(start // length, np.iinfo("int64").max)
     drawn = blocks.map(lambda block: draws(probabilities, seed, block, repeats))
@@ -101,7 +101,7 @@ def choices(
 def counts(
     probabilities: np.ndarray, seed: int, stop: int, repeats: int = 1
 ) -> np.ndarray:
-    """How often each task is drawn before position `stop`: int64 [tasks]."""
+    """Counts how often each task is drawn before position `stop`: int64 [tasks]."""
     number, length = len(probabilities), BLOCK * repeats
 
     def count(block: tf.Tensor) -> tf.Tensor:

@@ -39,6 +39,6 @@ class Style:
             raise ValueError(f"seed={self.seed!r}, expected an integer >= 0")
 
 
-def _one_of(name, value, known):
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{name}={value!r}, expected one of {', '.join(known)}")

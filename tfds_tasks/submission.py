@@ -44,7 +44,7 @@ class Written:
 
 
 def files(benchmark: str) -> dict[str, File]:
-    """All files that the server of a benchmark wants, by the task each is of."""
+    """Lists the files that the server of a benchmark wants: {task: its file}."""
     if benchmark not in BENCHMARKS:
         raise ValueError(unknown("benchmark", benchmark, BENCHMARKS))
     return {

@@ -2,15 +2,18 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfds_tasks import sources, splits
 from tfds_tasks.benchmarks import BENCHMARKS, File
+from tfds_tasks.formats import Format, Row, Tensors
 from tfds_tasks.registry import unknown
-from tfds_tasks.scores.readers import Labels, Reader
+from tfds_tasks.scores.readers import Example, Labels, Reader
+from tfds_tasks.splits import Part
 from tfds_tasks.style import Style
 
 DEFAULT_STYLE = Style()
@@ -86,21 +89,21 @@ class Task:
     def __repr__(self) -> str:
         return f"Task({self.name!r}, source={self.source!r}, {self.style})"
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.name, self.style))
 
     @property
-    def identity(self):
+    def identity(self) -> str:
         """The name under which a mixture numbers it."""
         return self.shares or self.name
 
     @property
-    def parts(self):
-        """{split: Part} in this style."""
+    def parts(self) -> dict[str, Part]:
+        """The parts of the data that its splits are in this style: {split: Part}."""
         return splits.parts(self.splits, self.divide, self.style.splits)
 
     @property
-    def labels(self):
+    def labels(self) -> tuple[str, ...] | None:
         """The label texts in this style, None if the task has none."""
         if self.classes is None or self.style.labels == "words":
             return self.classes
@@ -108,7 +111,7 @@ class Task:
 
     @property
     def answer_reader(self) -> Reader:
-        """Reads answers: its own reader, or one of the labels in this style."""
+        """What reads the answers: its own reader, or one of labels in this style."""
         return self.reader or Labels(self.labels)
 
     @property
@@ -124,8 +127,10 @@ class Task:
         """Whether it has a metric; `score` gives {} if not."""
         return bool(self.metrics)
 
-    def to_text(self, row, split="train"):
-        """The examples of one row of numpy or Python values: [{"inputs", "targets"}].
+    def to_text(self, row: Row, split: str = "train") -> list[dict[str, Any]]:
+        """Writes one row as text: a list of examples {"inputs", "targets", ...}.
+
+        The row has numpy or Python values; the list is empty if it is left out.
 
         >>> cola = get_task("glue/cola")
         >>> cola.to_text({"sentence": "It rains.", "label": 1, "idx": 7})
@@ -141,12 +146,12 @@ class Task:
             for i in range(count)
         ]
 
-    def examples(self, split, data_dir=None):
-        """tf.data of all examples in their order: text, row number `index`, extras."""
+    def examples(self, split: str, data_dir: str | None = None) -> tf.data.Dataset:
+        """Gives all examples in order as tf.data: text, row number `index`, extras."""
         return self.format_rows(self.rows(split, data_dir), split)
 
-    def rows(self, split, data_dir=None):
-        """tf.data of (index, row): index counts the rows of the TFDS split."""
+    def rows(self, split: str, data_dir: str | None = None) -> tf.data.Dataset:
+        """Reads tf.data of (index, row); index counts the rows of the TFDS split."""
         part = self.part(split)
         data = None
         for source in self._sources:
@@ -159,12 +164,12 @@ class Task:
         mask = tf.constant(mask)
         return data.filter(lambda index, row: mask[index])
 
-    def format_rows(self, rows, split):
-        """(index, row) to examples; a row may become several, or none."""
+    def format_rows(self, rows: tf.data.Dataset, split: str) -> tf.data.Dataset:
+        """Writes (index, row) as examples; a row may become several, or none."""
         format = self._format(split)
         many = getattr(format, "several", False)
 
-        def to_example(index, row):
+        def to_example(index: tf.Tensor, row: Row) -> Tensors:
             example = format(row, self._text_style)
             shape = tf.shape(example["inputs"])
             return {"index": tf.broadcast_to(index, shape), **example}
@@ -177,13 +182,14 @@ class Task:
             )
         return rows.map(to_example, num_parallel_calls=tf.data.AUTOTUNE)
 
-    def dataset(self, split, **options):
-        """tf.data of batches of this task alone; options as `Mixture.dataset` has."""
+    def dataset(self, split: str, **options) -> tf.data.Dataset:
+        """Makes batches of this task alone; options as `Mixture.dataset` has."""
         from tfds_tasks.mixtures import Mixture
 
         return Mixture(self.name, (self,)).dataset(split, **options)
 
-    def part(self, split):
+    def part(self, split: str) -> Part:
+        """Returns which rows of which TFDS split a split holds in this style."""
         if split not in self.parts:
             raise ValueError(
                 f"{self.name}: split {split!r} is unknown with splits="
@@ -191,8 +197,8 @@ class Task:
             )
         return self.parts[split]
 
-    def num_rows(self, split, data_dir=None):
-        """How many rows of the source the split holds in this style."""
+    def num_rows(self, split: str, data_dir: str | None = None) -> int:
+        """Counts the rows of the source that a split holds in this style."""
         part = self.part(split)
         rows = part.size(self._source_rows(part.split, data_dir))
         if self.style.rows is not None and split == "train":
@@ -201,18 +207,23 @@ class Task:
             raise ValueError(f"{self.name}: split {split!r} is empty in this style")
         return rows
 
-    def num_examples(self, split, data_dir=None):
-        """How many examples the split gives; counted where rows do not tell."""
+    def num_examples(self, split: str, data_dir: str | None = None) -> int:
+        """Counts the examples that a split gives; reads it if its rows do not tell."""
         if self.one_example_a_row(split):
             return self.num_rows(split, data_dir)
         return _count(self, split, sources.folder(data_dir))
 
-    def one_example_a_row(self, split):
+    def one_example_a_row(self, split: str) -> bool:
+        """Tells whether every row of a split becomes exactly one example."""
         several = getattr(self._format(split), "several", False)
         return not several and self.chunks is None
 
-    def score(self, examples, predictions):
-        """{metric: percent} of decoded texts beside examples as `to_text` gives them.
+    def score(
+        self, examples: Sequence[Example], predictions: Sequence[str]
+    ) -> dict[str, float]:
+        """Scores decoded texts against examples as `to_text` gives them.
+
+        Returns {metric: percent}, which is empty if the task has no metric.
 
         >>> rte = get_task("glue/rte")
         >>> rte.score([{"targets": "entailment"}], ["entailment"])
@@ -236,24 +247,24 @@ class Task:
         return scores
 
     @property
-    def _text_style(self):
+    def _text_style(self) -> Style:
         if self.style.prefix is not None:
             return self.style
         return dataclasses.replace(self.style, prefix=self.prefix)
 
     @property
-    def _sources(self):
+    def _sources(self) -> tuple[str, ...]:
         return (self.source,) if isinstance(self.source, str) else self.source
 
-    def _format(self, split):
+    def _format(self, split: str) -> Format:
         if self.train_format is not None and split.startswith("train"):
             return self.train_format
         return self.format
 
-    def _source_rows(self, split, data_dir):
+    def _source_rows(self, split: str, data_dir: str | None) -> int:
         return sum(sources.num_rows(s, split, data_dir) for s in self._sources)
 
-    def _mask(self, split, data_dir):
+    def _mask(self, split: str, data_dir: str | None) -> np.ndarray | None:
         """Rows of the TFDS split that belong to `split`: bool [rows], None for all."""
         part = self.part(split)
         self.num_rows(split, data_dir)  # complains of an empty split
@@ -269,11 +280,11 @@ class Task:
 
 
 @functools.cache
-def _count(task, split, data_dir):
+def _count(task: Task, split: str, data_dir: str) -> int:
     return int(task.examples(split, data_dir).reduce(0, lambda n, _: n + 1))
 
 
-def _tensors(value):
+def _tensors(value: Any) -> Any:
     """A row of Python or numpy values as tensors, nested as it was."""
     if isinstance(value, Mapping):
         return {key: _tensors(v) for key, v in value.items()}
@@ -289,20 +300,20 @@ def _tensors(value):
         return tf.ragged.constant(value)
 
 
-def python_values(example):
-    """An example of numpy values as `Task.to_text` would give it."""
+def python_values(example: Example) -> dict[str, Any]:
+    """Turns an example of numpy values into what `Task.to_text` would give."""
     return {
         key: _text(v.tolist() if isinstance(v, np.ndarray) else v)
         for key, v in example.items()
     }
 
 
-def _value(tensor):
+def _value(tensor: tf.Tensor) -> Any:
     """A tensor as Python value, text as str."""
     return _text(tensor.numpy().tolist() if tensor.shape.rank else tensor.numpy())
 
 
-def _text(value):
+def _text(value: Any) -> Any:
     if isinstance(value, list):
         return [_text(v) for v in value]
     if isinstance(value, bytes):

@@ -6,7 +6,9 @@ followed by 100 sentinels, `<extra_id_0>` being the last id, 32,099.
 
 import functools
 import os
+from collections.abc import Sequence
 
+import numpy as np
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -33,7 +35,7 @@ class Vocabulary:
     [b'yes', b'no']
     """
 
-    def __init__(self, model, name, sentinels=None):
+    def __init__(self, model: bytes, name: str, sentinels: int | None = None):
         self.name, self._model = name, model
         try:
             self.pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -51,26 +53,28 @@ class Vocabulary:
         self.sentinels = sentinels
 
     @property
-    def tokenizer(self):
-        """Made anew for each use: one that is kept dies with TensorFlow's kernels.
+    def tokenizer(self) -> tf_text.SentencepieceTokenizer:
+        """The tokenizer of TensorFlow Text, made anew for each use.
 
-        Setting the random seed throws those away.
+        One that is kept dies with TensorFlow's kernels, which setting the random seed
+        throws away.
         """
         return tf_text.SentencepieceTokenizer(self._model)
 
     @property
-    def num_pieces(self):
+    def num_pieces(self) -> int:
+        """How many pieces the SentencePiece model has."""
         return self.pieces.vocab_size()
 
     @property
-    def size(self):
-        """Pieces and sentinels; a model's table must have at least as many rows."""
+    def size(self) -> int:
+        """The number of ids; a model's table must have at least as many rows."""
         return self.num_pieces + self.sentinels
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Vocabulary({self.name!r}, size={self.size})"
 
-    def check_fits(self, vocab_size):
+    def check_fits(self, vocab_size: int) -> None:
         """Raises if a model with `vocab_size` rows was not made for this vocabulary."""
         room = -(-self.size // 128) * 128  # T5 pads its table to a multiple of 128
         if not self.size <= vocab_size <= max(room, self.size + 1024):
@@ -79,12 +83,12 @@ class Vocabulary:
                 f"{vocab_size} rows; expected {self.size} to {room}"
             )
 
-    def encode(self, texts):
-        """Strings [batch] to ragged ids [batch, (length)], int32."""
+    def encode(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
+        """Turns strings [batch] into ragged ids [batch, (length)], int32."""
         return self.tokenizer.tokenize(texts)
 
-    def decode(self, ids):
-        """Ids [batch, length] (or ragged) to strings, up to the end token."""
+    def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Turns ids [batch, length] (or ragged) into strings, up to the end token."""
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(tf.cast(ids, tf.int32))
         before_end = tf.ragged.map_flat_values(tf.equal, ids, END)
@@ -95,7 +99,7 @@ class Vocabulary:
             return self.tokenizer.detokenize(tf.minimum(ids, self.num_pieces - 1))
         return self._decode_with_sentinels(ids)
 
-    def _decode_with_sentinels(self, ids):
+    def _decode_with_sentinels(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Rows that have sentinels are put together piece by piece."""
         sentinel = ids >= self.num_pieces
         known = tf.where(sentinel, UNKNOWN, ids)
@@ -110,14 +114,14 @@ class Vocabulary:
             self.tokenizer.detokenize(known),
         )
 
-    def texts(self, ids):
-        """Ids of generated rows, numpy [batch, length], to a list of str."""
+    def texts(self, ids: np.ndarray) -> list[str]:
+        """Turns ids of generated rows, numpy [batch, length], into a list of str."""
         return [t.decode("utf-8", "replace") for t in self.decode(ids).numpy()]
 
 
 @functools.cache
-def get_vocabulary(name):
-    """The vocabulary of a name or path.
+def get_vocabulary(name: str) -> Vocabulary:
+    """Returns the vocabulary of a name or path.
 
     Args:
         name: "nano", the small one that ships; a SentencePiece file; a folder that
@@ -133,17 +137,17 @@ def get_vocabulary(name):
     return Vocabulary(_preset(name), name)
 
 
-def _read(path):
+def _read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
 
-def is_beside(path):
-    """Whether a folder, such as one of weights, has a vocabulary in it."""
+def is_beside(path: str) -> bool:
+    """Tells whether a folder, such as one of weights, has a vocabulary in it."""
     return any(os.path.isfile(os.path.join(path, file)) for file in FILES)
 
 
-def _file_inside(folder):
+def _file_inside(folder: str) -> str:
     for file in FILES:
         if os.path.isfile(path := os.path.join(folder, file)):
             return path
@@ -152,7 +156,7 @@ def _file_inside(folder):
     )
 
 
-def _preset(name):
+def _preset(name: str) -> bytes:
     """The model inside a KerasHub preset, which KerasHub may have to download."""
     from keras_hub.tokenizers import T5Tokenizer  # slow to import
 

@@ -2,12 +2,13 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from tests.conftest import shared_path
-from tfds_tasks import get_task, get_vocabulary
+from tfds_tasks import Task, get_mixture, get_task, get_vocabulary
 from tfds_tasks.chunks import chunk, to_chunks
 
 VOCABULARY = get_vocabulary(str(shared_path("data/vocab/spiece.model")))
@@ -220,3 +221,16 @@ def test_tf_data_cuts_rows_of_tfds():
         assert set(example) == KEYS
         assert (example["id"], int(example["index"])) == (b"q1", 5)
         assert [a.decode() for a in example["answers"]] == ROW["answers"]
+
+
+def test_chunks_that_were_read_make_the_batches_that_the_data_makes(monkeypatch):
+    monkeypatch.setattr(Task, "rows", lambda task, split, data_dir: ragged_rows())
+    mixture = get_mixture("mrqa/squad")
+    shape = {"vocabulary": VOCABULARY, "inputs_length": 64}
+    read = mixture.examples("validation", **shape)
+    made = mixture.batches_of(read, **shape, batch_size=4)
+    expected = mixture.dataset("validation", **shape, batch_size=4, check_lengths=False)
+    pairs = list(zip(made, expected, strict=True))
+    assert len(pairs) > 1
+    for ours, theirs in pairs:
+        tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)

@@ -1,14 +1,25 @@
 """The embedded tasks; their text names the task only where the style asks for it."""
 
-from tfds_tasks.formats import classification, indices, keyed, similarity
+from typing import Any
+
+from tfds_tasks.formats import (
+    Format,
+    Row,
+    Tensors,
+    classification,
+    indices,
+    keyed,
+    similarity,
+)
 from tfds_tasks.nano import TASKS, text_keys
 from tfds_tasks.registry import register
 from tfds_tasks.scores import Number, Text, accuracy, multirc, pearson_corrcoef
+from tfds_tasks.style import Style
 from tfds_tasks.task import Task
 
 
-def _referent(name):
-    def format(row, style):
+def _referent(name: str) -> Format:
+    def format(row: Row, style: Style) -> Tensors:
         return {
             "inputs": keyed(name, text_keys(name), row, style),
             "targets": row["referent"],
@@ -18,7 +29,7 @@ def _referent(name):
     return format
 
 
-def _options(name, words):
+def _options(name: str, words: tuple[str, ...] | None) -> dict[str, Any]:
     if name == "similarity":
         return {
             "format": similarity(name, TASKS[name].keys),

@@ -4,13 +4,15 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from tfds_tasks.formats import Row, Tensors
 from tfds_tasks.registry import register
 from tfds_tasks.scores import Text, rouge
+from tfds_tasks.style import Style
 from tfds_tasks.task import Task
 
 
 def _summary(article: str, summary: str) -> Callable:
-    def format(row, style):
+    def format(row: Row, style: Style) -> Tensors:
         words = "summarize: " if style.prefix else ""
         return {
             "inputs": tf.strings.join([words, row[article]]),

@@ -5,9 +5,10 @@ Names and keys are those of its public code, which knows labels as digits only.
 
 import tensorflow as tf
 
-from tfds_tasks.formats import classification, label_text
+from tfds_tasks.formats import Format, Row, Tensors, classification, label_text
 from tfds_tasks.registry import register
 from tfds_tasks.scores import accuracy
+from tfds_tasks.style import Style
 from tfds_tasks.task import Task
 
 INFERENCE = ("entailment", "neutral")
@@ -17,7 +18,9 @@ SENTIMENT = ("negative", "positive")
 WITHOUT_VALIDATION = {"train": "train", "test": "test"}
 
 
-def _transfer(name, source, format, classes, **options):
+def _transfer(
+    name: str, source: str, format: Format, classes: tuple[str, ...], **options
+) -> None:
     register(
         Task(
             name=name,
@@ -30,10 +33,10 @@ def _transfer(name, source, format, classes, **options):
     )
 
 
-def _without_key(prefix, classes):
+def _without_key(prefix: str, classes: tuple[str, ...]) -> Format:
     """The text of the row, with no key before it."""
 
-    def format(row, style):
+    def format(row: Row, style: Style) -> Tensors:
         text = row["text"]
         return {
             "inputs": tf.strings.join([prefix, text], " ") if style.prefix else text,

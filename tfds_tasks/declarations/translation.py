@@ -2,20 +2,22 @@
 
 import tensorflow as tf
 
+from tfds_tasks.formats import Format, Row, Tensors
 from tfds_tasks.registry import register
 from tfds_tasks.scores import Text, bleu
+from tfds_tasks.style import Style
 from tfds_tasks.task import Task
 
 
-def _to(code, language):
-    def format(row, style):
+def _to(code: str, language: str) -> Format:
+    def format(row: Row, style: Style) -> Tensors:
         words = f"translate English to {language}: " if style.prefix else ""
         return {"inputs": tf.strings.join([words, row["en"]]), "targets": row[code]}
 
     return format
 
 
-def _translation(name, source, code, language):
+def _translation(name: str, source: str, code: str, language: str) -> None:
     register(
         Task(
             name=name,

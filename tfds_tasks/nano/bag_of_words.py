@@ -18,15 +18,15 @@ from tfds_tasks.nano.forms import TASKS, to_text
 ROWS = 5000  # to train on, at most
 
 
-def texts(task, split):
-    """Inputs and targets of all rows of a split."""
+def texts(task: str, split: str) -> tuple[list[str], list[str]]:
+    """Returns the inputs and the targets of all rows of a split."""
     pairs = [to_text(task, row) for row in families.rows(task, split)]
     inputs, targets = zip(*pairs, strict=True)
     return list(inputs), list(targets)
 
 
-def score(task):
-    """(score, what a constant answer or a coin would get), in percent."""
+def score(task: str) -> tuple[float, float]:
+    """Scores a task, in percent: (the score, what a constant answer or a coin gets)."""
     inputs, targets = texts(task, "train")
     held_out, right = texts(task, "validation")
     number = task == "similarity"
@@ -42,14 +42,15 @@ def score(task):
     return 100 * accuracy, 100 * _chance(task, right)
 
 
-def _chance(task, right):
+def _chance(task: str, right: list[str]) -> float:
     """The most frequent answer's share; a coin between the two of a coreference."""
     if task == "coreference":
         return 1 / 2
     return max(map(right.count, right)) / len(right)
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
+    """Prints the table."""
     del argv
     print(f"{'task':20}{'train rows':>12}{'bag of words':>14}{'chance':>9}")
     for task in TASKS:

@@ -6,6 +6,9 @@ Features are those of the GLUE or SuperGLUE task of the same form. `coreference`
 `referent` besides, the text that the pronoun stands for.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
@@ -29,7 +32,7 @@ _CONFIGS = {
 }
 
 
-def _config(task):
+def _config(task: str) -> tfds.core.BuilderConfig:
     mirrored, _ = _CONFIGS[task]
     description = f"The form of {mirrored} in a language of some 130 words."
     return tfds.core.BuilderConfig(name=task, description=description)
@@ -42,19 +45,21 @@ class Nano(tfds.core.GeneratorBasedBuilder):
     RELEASE_NOTES = {"1.0.0": "Eleven tasks."}  # noqa: RUF012
     BUILDER_CONFIGS = [_config(task) for task in _CONFIGS]  # noqa: RUF012
 
-    def _info(self):
+    def _info(self) -> tfds.core.DatasetInfo:
         return tfds.core.DatasetInfo(
             builder=self,
             description="Tasks of the forms of GLUE and SuperGLUE, from grammars.",
             features=tfds.features.FeaturesDict(_features(self.builder_config.name)),
         )
 
-    def _split_generators(self, dl_manager):
+    def _split_generators(
+        self, dl_manager: tfds.download.DownloadManager
+    ) -> dict[str, Iterator]:
         del dl_manager
         splits = ("train", "validation", "test")
         return {split: self._generate_examples(split) for split in splits}
 
-    def _generate_examples(self, split):
+    def _generate_examples(self, split: str) -> Iterator[tuple[int, dict[str, Any]]]:
         task = self.builder_config.name
         rows = families.rows(task, split)
         indices = _answer_indices(rows) if task == "multi_answer" else range(len(rows))
@@ -62,7 +67,7 @@ class Nano(tfds.core.GeneratorBasedBuilder):
             yield number, row | {"idx": idx}
 
 
-def _features(task):
+def _features(task: str) -> dict[str, Any]:
     _, labels = _CONFIGS[task]
     features = {key: tfds.features.Text() for key in TASKS[task].keys}
     features["label"] = tfds.features.ClassLabel(names=labels) if labels else tf.float32
@@ -76,7 +81,7 @@ def _features(task):
     return features
 
 
-def _answer_indices(rows):
+def _answer_indices(rows: list[dict[str, Any]]) -> Iterator[dict[str, int]]:
     """MultiRC's three numbers: answers to one question share the first two."""
     paragraph = question = -1
     previous = {"paragraph": None, "question": None}

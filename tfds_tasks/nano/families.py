@@ -1,10 +1,12 @@
 """All families of tasks and the rows that they give."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from tfds_tasks.nano import pairs, reading, single
 from tfds_tasks.nano.forms import TASKS
-from tfds_tasks.nano.grammar import HELD_OUT, Family
+from tfds_tasks.nano.grammar import HELD_OUT, Draw, Family, Text
 
 HELD_OUT_ROWS = 312  # divides by all numbers of labels, and by the rows of a passage
 
@@ -19,13 +21,13 @@ _TRAIN_ROWS = {
 }
 
 
-def _labels(task):
+def _labels(task: str) -> tuple:
     if task == "similarity":
         return pairs.SIMILARITY
     return tuple(range(len(TASKS[task].words or (False, True))))
 
 
-def _family(grammar, seed):
+def _family(grammar: Callable[[Draw], list[Text]], seed: int) -> Family:
     train_rows = _TRAIN_ROWS[grammar]
     held_out = dict.fromkeys(HELD_OUT, HELD_OUT_ROWS)
     return Family(
@@ -40,13 +42,13 @@ FAMILIES = tuple(_family(grammar, seed) for seed, grammar in enumerate(_TRAIN_RO
 texts = functools.cache(Family.rows)
 
 
-def rows(task, split):
-    """The rows of a task as dicts of Python values, without `idx`."""
+def rows(task: str, split: str) -> list[dict[str, Any]]:
+    """Returns the rows of a task as dicts of Python values, without `idx`."""
     family = next(family for family in FAMILIES if task in family.sizes)
     return [as_row(task, text) for text in texts(family)[task][split]]
 
 
-def as_row(task, text):
-    """What the task has as a row where its family has a `Text`."""
+def as_row(task: str, text: Text) -> dict[str, Any]:
+    """Turns a `Text` of a family into the row of one of its tasks."""
     fields = dict(zip(TASKS[task].keys, text.fields, strict=True))
     return fields | {"label": text.answers[task]} | text.extras.get(task, {})

@@ -11,7 +11,8 @@ can. Nothing in the text tells them apart:
         yes_no: no    question_sentence: yes
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 
 class Form(NamedTuple):
@@ -53,13 +54,13 @@ _SHARED_NAMES = {
 }
 
 
-def text_keys(task):
-    """{key in the text: feature of the row}, in the order of the text."""
+def text_keys(task: str) -> dict[str, str]:
+    """Returns the keys of a task in order: {key in the text: feature of the row}."""
     return {_SHARED_NAMES.get(key, key): key for key in TASKS[task].keys}
 
 
-def to_text(task, row):
-    """One row of Python values as (inputs, targets).
+def to_text(task: str, row: Mapping[str, Any]) -> tuple[str, str]:
+    """Writes one row of Python values as (inputs, targets).
 
     >>> to_text("inference", {"premise": "a b", "hypothesis": "a c", "label": 1})
     ('sentence1: a b sentence2: a c', 'maybe')

@@ -8,7 +8,8 @@ family thus read the very same texts and answer them differently.
 import dataclasses
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 WOMEN = ("anna", "dora", "emma", "kate")
 MEN = ("ben", "carl", "hugo", "leo")
@@ -29,24 +30,27 @@ class Draw:
     that of the other methods; so all choices are made from it.
     """
 
-    def __init__(self, seed):
+    def __init__(self, seed: int):
         self._random = random.Random(seed).random
 
-    def below(self, number):
+    def below(self, number: int) -> int:
+        """Draws a whole number that is at least 0 and less than `number`."""
         return int(self._random() * number)
 
-    def chance(self, probability):
+    def chance(self, probability: float) -> bool:
+        """Draws True as often as the probability says."""
         return self._random() < probability
 
-    def one(self, options):
+    def one(self, options: Sequence) -> Any:
+        """Draws one of the options, each being as likely."""
         return options[self.below(len(options))]
 
-    def other(self, options, *taken):
-        """One of the options that is not taken."""
+    def other(self, options: Sequence, *taken: object) -> Any:
+        """Draws one of the options that are not taken."""
         return self.one([option for option in options if option not in taken])
 
-    def several(self, options, count):
-        """As many different options, in random order."""
+    def several(self, options: Sequence, count: int) -> list:
+        """Draws `count` different options, in random order."""
         options = list(options)
         return [options.pop(self.below(len(options))) for _ in range(count)]
 
@@ -82,8 +86,8 @@ class Family:
     sizes: Mapping[str, Mapping[str, int]]
     labels: Mapping[str, tuple]
 
-    def rows(self):
-        """{task: {split: [Text]}}: no text in two splits, labels balanced.
+    def rows(self) -> dict[str, dict[str, list[Text]]]:
+        """Draws {task: {split: [Text]}}: no text in two splits, labels balanced.
 
         Every new text is dealt to one split. Each task takes it if the task still
         needs a text of that label there, so small tasks read texts of large ones.
@@ -116,18 +120,20 @@ class Family:
         return rows
 
 
-def _shared_fields(texts):
+def _shared_fields(texts: list[Text]) -> tuple[str, ...]:
     """What decides the split: all fields of a single text, a passage of several."""
     columns = zip(*(text.fields for text in texts), strict=True)
     return tuple(column[0] for column in columns if len(set(column)) == 1)
 
 
-def _deal(draw):
+def _deal(draw: Draw) -> str:
     place = int(draw.below(100) / (100 * HELD_OUT_SHARE))
     return HELD_OUT[place] if place < len(HELD_OUT) else "train"
 
 
-def _take(task, split, texts, wanted):
+def _take(
+    task: str, split: str, texts: list[Text], wanted: dict[tuple[str, str, Any], int]
+) -> bool:
     """Whether the task wants all of these texts; if so, counts them off."""
     if any(task not in text.answers for text in texts):
         return False

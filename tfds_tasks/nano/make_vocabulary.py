@@ -6,6 +6,7 @@ Ids are T5's: 0 padding, 1 end, 2 unknown. Text of any other kind is spelled in 
 """
 
 import io
+from collections.abc import Iterator
 
 import sentencepiece
 from absl import app, flags
@@ -20,8 +21,8 @@ ROWS = 1000  # of each task: enough to meet every word many times
 SIZE = 600  # at most; 100 sentinels more still fit the table of t5-nano
 
 
-def lines():
-    """Inputs and targets of the first training rows of all tasks.
+def lines() -> Iterator[str]:
+    """Yields the inputs and targets of the first training rows of all tasks.
 
     Colons stand apart, or pieces would be learned that end in one.
     """
@@ -31,8 +32,8 @@ def lines():
                 yield text.replace(":", " :")
 
 
-def train():
-    """The bytes of a SentencePiece model; the same ones every time."""
+def train() -> bytes:
+    """Trains a SentencePiece model and returns its bytes, the same ones every time."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=lines(),
@@ -54,7 +55,8 @@ def train():
     return model.getvalue()
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
+    """Writes the model where --output says."""
     del argv
     with open(FLAGS.output, "wb") as file:
         file.write(train())

@@ -10,7 +10,9 @@ Paraphrase, similarity and inference read the same pairs of a grammar of four sl
 Word in context compares two uses of a word that is both an animal and a thing.
 """
 
-from tfds_tasks.nano.grammar import FRIENDLY, HOSTILE, NAMES, Text
+from typing import Any
+
+from tfds_tasks.nano.grammar import FRIENDLY, HOSTILE, NAMES, Draw, Text
 
 SYNONYMS = FRIENDLY + HOSTILE
 HOW_OFTEN = ("always", "often", "never")
@@ -23,8 +25,8 @@ OF_THINGS = ("broken", "cheap", "plastic", "rusty", "new")
 HANDLING = ("sees", "finds", "wants", "draws")
 
 
-def pair(draw):
-    """Two sentences for paraphrase, similarity and inference."""
+def pair(draw: Draw) -> list[Text]:
+    """Draws two sentences for paraphrase, similarity and inference."""
     first = _meaning(draw)
     second = _changed(draw, first)
     in_common = sum(first[slot] == second[slot] for slot in ("who", "what", "whom"))
@@ -37,13 +39,13 @@ def pair(draw):
     return [Text((_say(draw, first), _say(draw, second)), answers)]
 
 
-def _meaning(draw):
+def _meaning(draw: Draw) -> dict[str, Any]:
     who, whom = draw.several(NAMES, 2)
     how = draw.one(HOW_OFTEN)
     return {"who": who, "how": how, "what": draw.one(SYNONYMS), "whom": whom}
 
 
-def _changed(draw, meaning):
+def _changed(draw: Draw, meaning: dict[str, Any]) -> dict[str, Any]:
     """The same meaning, or one that differs in how often, in roles or in slots."""
     kind = draw.below(10)
     if kind < 3:
@@ -58,25 +60,25 @@ def _changed(draw, meaning):
     return meaning | {slot: new[slot] for slot in slots}
 
 
-def _follows(how, other_how):
+def _follows(how: str, other_how: str) -> int:
     if how == other_how or (how, other_how) == ("always", "often"):
         return YES
     return NO if "never" in (how, other_how) else MAYBE
 
 
-def _say(draw, meaning):
+def _say(draw: Draw, meaning: dict[str, Any]) -> str:
     verb = draw.one(meaning["what"])
     return f"{meaning['who']} {meaning['how']} {verb} {meaning['whom']}"
 
 
-def word_in_context(draw):
-    """Two sentences with one word, an animal or a thing in each."""
+def word_in_context(draw: Draw) -> list[Text]:
+    """Draws two sentences with one word, an animal or a thing in each."""
     word = draw.one(ANIMAL_OR_THING)
     animal, same = draw.chance(0.5), draw.chance(0.5)
     sentences = [_use(draw, word, animal), _use(draw, word, animal == same)]
     return [Text((*sentences, word), {"word_in_context": int(same)})]
 
 
-def _use(draw, word, animal):
+def _use(draw: Draw, word: str, animal: bool) -> str:
     trait = draw.one(OF_ANIMALS if animal else OF_THINGS)
     return f"{draw.one(NAMES)} {draw.one(HANDLING)} the {trait} {word}"

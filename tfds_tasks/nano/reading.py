@@ -10,7 +10,7 @@ sentence), are asked of the same texts:
 Multi-answer questions ask who of some came, or who of them did not.
 """
 
-from tfds_tasks.nano.grammar import FRIENDLY, HOSTILE, JOBS, NAMES, Text
+from tfds_tasks.nano.grammar import FRIENDLY, HOSTILE, JOBS, NAMES, Draw, Text
 
 CITIES = ("rome", "oslo", "paris", "cairo", "lima", "tokyo")
 # Cause, event, effect. Causes and effects have a noun for the first choice and a verb
@@ -28,8 +28,8 @@ WHEN += ("twice", "once", "first", "soon", "quickly", "then")
 ASKED = ("cause", "effect")
 
 
-def question(draw):
-    """A passage and a question for yes/no and question and sentence."""
+def question(draw: Draw) -> list[Text]:
+    """Draws a passage and a question for yes/no and for question and sentence."""
     name, job, city = draw.one(NAMES), draw.one(JOBS), draw.one(CITIES)
     # More questions get a "no" that is an answer, so that the two tasks disagree.
     friendly, true = draw.chance(0.5), draw.chance(0.35)
@@ -42,8 +42,8 @@ def question(draw):
     return [Text((passage, f"was {asked} {trait} ?"), answers)]
 
 
-def several_answers(draw):
-    """A passage with two questions and four answers to each, half of them right."""
+def several_answers(draw: Draw) -> list[Text]:
+    """Draws a passage with two questions and four answers to each, two right."""
     present = draw.several(NAMES, 3)
     absent = [name for name in NAMES if name not in present]
     city = draw.one(CITIES)
@@ -62,8 +62,8 @@ def several_answers(draw):
     return texts
 
 
-def cause_or_effect(draw):
-    """An event, its cause and its effect in either order."""
+def cause_or_effect(draw: Draw) -> list[Text]:
+    """Draws an event, with its cause and its effect in either order."""
     name, (cause, event, effect) = draw.one(NAMES), draw.one(STORIES)
     label, asked = draw.below(2), draw.below(2)
     first, second = (cause, effect) if label == asked else (effect, cause)

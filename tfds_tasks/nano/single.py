@@ -8,15 +8,15 @@ one; `although` turns the one that a trait would explain into the other:
     anna always hurt the cook because they was rich   no   no   cook
 """
 
-from tfds_tasks.nano.grammar import FRIENDLY, HOSTILE, JOBS, NAMES, WOMEN, Text
+from tfds_tasks.nano.grammar import FRIENDLY, HOSTILE, JOBS, NAMES, WOMEN, Draw, Text
 
 # Traits that explain what someone does, and what is done to someone.
 OF_THE_DOER = ("kind", "cruel", "jealous", "proud")
 OF_THE_OTHER = ("famous", "weak", "rich", "loud")
 
 
-def sentence(draw):
-    """A sentence for acceptability, sentiment and coreference."""
+def sentence(draw: Draw) -> list[Text]:
+    """Draws a sentence for acceptability, sentiment and coreference."""
     name, job = draw.one(NAMES), draw.one(JOBS)
     always, friendly = draw.chance(0.5), draw.chance(0.5)
     because, of_the_doer = draw.chance(0.5), draw.chance(0.5)

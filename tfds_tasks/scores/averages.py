@@ -32,7 +32,7 @@ class Column:
 
 
 def columns(benchmark: str | None = None) -> tuple[Column, ...]:
-    """All known columns from left to right, or those that a benchmark averages.
+    """Lists all known columns from left to right, or those that a benchmark averages.
 
     The order is that of declaration; a benchmark's average comes before its tasks.
 
@@ -63,7 +63,7 @@ def columns(benchmark: str | None = None) -> tuple[Column, ...]:
 
 
 def average(scores: Scores) -> float:
-    """Mean over tasks of each task's mean over its metrics; NaN if any value is.
+    """Averages each task over its metrics, then over tasks; NaN if any value is.
 
     Tasks without a metric are left out.
 
@@ -74,7 +74,7 @@ def average(scores: Scores) -> float:
 
 
 def selection_score(scores: Scores) -> float:
-    """The one number by which the single best checkpoint is chosen: higher is better.
+    """Returns the number by which the single best checkpoint is chosen: the highest.
 
     It is the mean over groups. Tasks of a benchmark that its table averages as one are
     one group: `glue/mnli` and its halves `mnli_matched` and `mnli_mismatched` count
@@ -102,7 +102,7 @@ def selection_score(scores: Scores) -> float:
 
 
 def benchmark_averages(scores: Scores) -> dict[str, float]:
-    """{"glue": value, "super_glue": value}; absent if one of its metrics is absent.
+    """Averages each benchmark of which all metrics are there: {benchmark: value}.
 
     >>> benchmark_averages({"glue/cola": {"matthews_corrcoef": 60.2}})
     {}
@@ -157,12 +157,12 @@ class Table:
         return tuple(column.heading for column in self.columns)
 
     def row(self, step: int) -> dict[str, float]:
-        """{heading: value} of one checkpoint."""
+        """Returns the scores of one checkpoint: {heading: value}."""
         values = self.values[self.steps.index(step)].tolist()
         return dict(zip(self.headings, values, strict=True))
 
     def best_checkpoint(self, heading: str) -> int:
-        """The step where the column is highest: one checkpoint for all tasks."""
+        """Returns the step where a column is highest: one checkpoint for all tasks."""
         if heading not in self.headings:
             raise ValueError(
                 f"column {heading!r} is not in the table, which has "
@@ -171,7 +171,7 @@ class Table:
         return self._highest(self.values[:, self.headings.index(heading)])
 
     def best_per_group(self) -> dict[str, tuple[float, int | None]]:
-        """{heading: (value, step)}: each task at the step where its mean is highest.
+        """Takes each task where its mean is highest: {heading: (value, step)}.
 
         The mean is over the scores that a checkpoint has. A task that lacks a whole
         column has no best: (NaN, None).
@@ -187,7 +187,7 @@ class Table:
         return best
 
     def to_csv(self) -> str:
-        """Rows for a spreadsheet: all steps, then the best values and their steps."""
+        """Writes a spreadsheet: all steps, then the best values and their steps."""
         lines = [("step", *self.headings)]
         for step, row in zip(self.steps, self.values, strict=True):
             lines.append((str(step), *(f"{value:.3f}" for value in row)))
@@ -208,7 +208,7 @@ class Table:
 def table(
     results: Mapping[int, Scores] | Iterable[tuple[int, Scores]],
 ) -> Table:
-    """The table of all scores, with the averages that they allow.
+    """Makes the table of all scores, with the averages that they allow.
 
     Args:
         results: {step: scores}, or pairs of them. If a step comes twice, as after a

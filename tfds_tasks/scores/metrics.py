@@ -13,13 +13,19 @@ from, for metrics that group by them. A prediction that could not be read is wro
 import functools
 import math
 import warnings
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
+from tfds_tasks.scores.readers import Example
 
-def check_sizes(predictions, **others):
+Examples = Sequence[Example]
+Metric = Callable[..., dict[str, float]]  # of targets, predictions, examples
+
+
+def check_sizes(predictions: Sequence, **others) -> None:
     """Raises a ValueError unless there are predictions, and as many of the others.
 
     >>> check_sizes(["Oslo"], examples=[{}, {}])
@@ -38,14 +44,16 @@ def check_sizes(predictions, **others):
         )
 
 
-def metric(function):
+def metric(function: Callable) -> Metric:
     """Wraps a metric: sizes are checked, values are Python floats, nothing is printed.
 
     The libraries warn of scores that are undefined, but the value says it: it is NaN.
     """
 
     @functools.wraps(function)
-    def checked(targets, predictions, examples=None):
+    def checked(
+        targets: list, predictions: list, examples: Examples | None = None
+    ) -> dict[str, float]:
         check_sizes(predictions, targets=targets)
         if examples is not None:
             check_sizes(predictions, examples=examples)
@@ -58,15 +66,15 @@ def metric(function):
 
 
 @metric
-def accuracy(targets, predictions, examples):
-    """How many are equal, be they labels or strings."""
+def accuracy(targets: list, predictions: list, examples: Examples) -> dict[str, float]:
+    """Scores the share of pairs that are equal, be they labels or strings."""
     equal = [t == p for t, p in zip(targets, predictions, strict=True)]
     return {"accuracy": 100 * np.mean(equal)}
 
 
 @metric
-def f1(targets, predictions, examples):
-    """F1 of label 1; a prediction that is neither 0 nor 1 is the wrong one of them."""
+def f1(targets: list, predictions: list, examples: Examples) -> dict[str, float]:
+    """Scores F1 of label 1; a prediction that is neither 0 nor 1 is the wrong one."""
     read = [
         p if p in (0, 1) else 1 - t for t, p in zip(targets, predictions, strict=True)
     ]
@@ -77,8 +85,10 @@ def f1(targets, predictions, examples):
 
 
 @metric
-def mean_3class_f1(targets, predictions, examples):
-    """Mean of the F1 of labels 0, 1 and 2; a label that never occurs has F1 0."""
+def mean_3class_f1(
+    targets: list, predictions: list, examples: Examples
+) -> dict[str, float]:
+    """Scores the mean F1 of labels 0, 1 and 2; a label that never occurs has F1 0."""
     score = sklearn_metrics.f1_score(
         targets, predictions, labels=range(3), average="macro", zero_division=0
     )
@@ -86,25 +96,31 @@ def mean_3class_f1(targets, predictions, examples):
 
 
 @metric
-def matthews_corrcoef(targets, predictions, examples):
-    """Matthews correlation; unread predictions are a label of their own."""
+def matthews_corrcoef(
+    targets: list, predictions: list, examples: Examples
+) -> dict[str, float]:
+    """Scores Matthews correlation; unread predictions are a label of their own."""
     score = sklearn_metrics.matthews_corrcoef(targets, predictions)
     return {"matthews_corrcoef": 100 * score}
 
 
 @metric
-def pearson_corrcoef(targets, predictions, examples):
-    """Pearson correlation, NaN where it is undefined (such as equal predictions)."""
+def pearson_corrcoef(
+    targets: list, predictions: list, examples: Examples
+) -> dict[str, float]:
+    """Scores Pearson correlation, NaN if undefined (such as of equal predictions)."""
     return {"pearson_corrcoef": _correlation(stats.pearsonr, targets, predictions)}
 
 
 @metric
-def spearman_corrcoef(targets, predictions, examples):
-    """Spearman rank correlation, NaN where it is undefined."""
+def spearman_corrcoef(
+    targets: list, predictions: list, examples: Examples
+) -> dict[str, float]:
+    """Scores Spearman rank correlation, NaN if it is undefined."""
     return {"spearman_corrcoef": _correlation(stats.spearmanr, targets, predictions)}
 
 
-def _correlation(function, targets, predictions):
+def _correlation(function: Callable, targets: list, predictions: list) -> float:
     if len(targets) < 2:
         return math.nan
     targets, predictions = np.asarray(targets, float), np.asarray(predictions, float)

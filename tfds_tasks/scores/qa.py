@@ -11,16 +11,18 @@ An answer is held against all accepted answers, and the best match counts.
 import re
 import string
 from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tfds_tasks.scores.metrics import check_sizes, f1, metric
+from tfds_tasks.scores.metrics import Examples, check_sizes, f1, metric
+from tfds_tasks.scores.readers import Example
 
 TRIVIA_QA_PUNCTUATION = string.punctuation + "\u2018\u2019\u00b4"
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
-def normalize_squad(text):
+def normalize_squad(text: str) -> str:
     """Drops case, punctuation, articles and extra space.
 
     >>> normalize_squad("The Cat's  well-known hat!")
@@ -29,8 +31,8 @@ def normalize_squad(text):
     return _normalize(text, str.maketrans("", "", string.punctuation))
 
 
-def normalize_trivia_qa(text):
-    """As `normalize_squad`, but punctuation, with some more quotes, parts words.
+def normalize_trivia_qa(text: str) -> str:
+    """Normalizes as `normalize_squad`, but punctuation, and more of it, parts words.
 
     >>> normalize_trivia_qa("The Cat's  well-known hat!")
     'cat s well known hat'
@@ -38,26 +40,26 @@ def normalize_trivia_qa(text):
     return _normalize(text, dict.fromkeys(map(ord, TRIVIA_QA_PUNCTUATION), " "))
 
 
-def _normalize(text, punctuation):
+def _normalize(text: str, punctuation: dict[int, str | None]) -> str:
     text = ARTICLES.sub(" ", text.lower().translate(punctuation))
     return " ".join(text.split())
 
 
 @metric
-def squad(targets, predictions, examples):
-    """Exact match and F1 of words; targets are lists of answers. MRQA's score too."""
+def squad(targets: list, predictions: list, examples: Examples) -> dict[str, float]:
+    """Scores exact match and F1 of words against lists of answers; MRQA's score too."""
     return _best_of_answers(targets, predictions, normalize_squad)
 
 
 @metric
-def trivia_qa(targets, predictions, examples):
-    """As `squad`, with TriviaQA's way to normalize."""
+def trivia_qa(targets: list, predictions: list, examples: Examples) -> dict[str, float]:
+    """Scores exact match and F1 as `squad`, with TriviaQA's way to normalize."""
     return _best_of_answers(targets, predictions, normalize_trivia_qa)
 
 
 @metric
-def record(targets, predictions, examples):
-    """As `squad`, once for each (passage, query): a query's first example counts."""
+def record(targets: list, predictions: list, examples: Examples) -> dict[str, float]:
+    """Scores as `squad`, once for each query: its first example counts."""
     first = {}
     for i, example in enumerate(examples):
         first.setdefault((example["idx/passage"], example["idx/query"]), i)
@@ -66,8 +68,8 @@ def record(targets, predictions, examples):
 
 
 @metric
-def multirc(targets, predictions, examples):
-    """F1 over all answers; exact match of questions: all answers to it are right."""
+def multirc(targets: list, predictions: list, examples: Examples) -> dict[str, float]:
+    """Scores F1 over all answers, and the share of questions answered all right."""
     right = defaultdict(list)
     for target, prediction, example in zip(targets, predictions, examples, strict=True):
         right[example["idx/question"]].append(target == prediction)
@@ -75,8 +77,12 @@ def multirc(targets, predictions, examples):
     return {**f1(targets, predictions), "exact_match": 100 * np.mean(exact)}
 
 
-def best_over_chunks(examples, predictions, log_likelihoods):
-    """One prediction for each question whose context was read in chunks.
+def best_over_chunks(
+    examples: Sequence[Example],
+    predictions: Sequence[str],
+    log_likelihoods: Sequence[float],
+) -> tuple[list[Example], list[str]]:
+    """Chooses one prediction for each question whose context was read in chunks.
 
     Args:
         examples: one per chunk; chunks of a question have the same `example["id"]`.
@@ -105,7 +111,9 @@ def best_over_chunks(examples, predictions, log_likelihoods):
     return list(first.values()), [text for text, _ in best.values()]
 
 
-def _best_of_answers(targets, predictions, normalize):
+def _best_of_answers(
+    targets: list, predictions: list, normalize: Callable[[str], str]
+) -> dict[str, float]:
     exact, overlap = [], []
     for answers, prediction in zip(targets, predictions, strict=True):
         answers, prediction = [normalize(a) for a in answers], normalize(prediction)
@@ -114,7 +122,7 @@ def _best_of_answers(targets, predictions, normalize):
     return {"em": 100 * np.mean(exact), "f1": 100 * np.mean(overlap)}
 
 
-def _f1(answer, prediction):
+def _f1(answer: str, prediction: str) -> float:
     """F1 of the words, as bags; 0 if no word is common, also where both are empty."""
     answer, prediction = answer.split(), prediction.split()
     common = (Counter(answer) & Counter(prediction)).total()

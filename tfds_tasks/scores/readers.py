@@ -23,10 +23,10 @@ class Reader(Protocol):
     """What reads the targets and the predictions of a task."""
 
     def target(self, example: Example) -> Any:
-        """The value that was expected."""
+        """Reads the value that was expected."""
 
     def prediction(self, text: str, example: Example) -> Any:
-        """The value that the model wrote."""
+        """Reads the value that the model wrote."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Labels:
         object.__setattr__(self, "classes", tuple(self.classes))
 
     def target(self, example: Example) -> int:
-        """The number of the expected label."""
+        """Reads the number of the expected label."""
         return self._number(example["targets"])
 
     def prediction(self, text: str, example: Example) -> int:
-        """The number of the label that was written, -1 if it is none."""
+        """Reads the number of the label that was written, -1 if it is none."""
         return self._number(text)
 
-    def _number(self, text):
+    def _number(self, text: str) -> int:
         return self.classes.index(text) if text in self.classes else NOT_READ
 
 
@@ -66,14 +66,14 @@ class Number:
     """
 
     def target(self, example: Example) -> float:
-        """The expected number."""
+        """Reads the expected number."""
         return self._number(example["targets"])
 
     def prediction(self, text: str, example: Example) -> float:
-        """The number that was written, -1 if it is none."""
+        """Reads the number that was written, -1 if it is none."""
         return self._number(text)
 
-    def _number(self, text):
+    def _number(self, text: str) -> float:
         try:
             return float(text)
         except ValueError:
@@ -91,14 +91,14 @@ class Text:
     lower: bool = False
 
     def target(self, example: Example) -> str:
-        """The expected text."""
+        """Reads the expected text."""
         return self._text(example["targets"])
 
     def prediction(self, text: str, example: Example) -> str:
-        """The text that was written."""
+        """Reads the text that was written."""
         return self._text(text)
 
-    def _text(self, text):
+    def _text(self, text: str) -> str:
         return text.lower() if self.lower else text
 
 
@@ -116,11 +116,11 @@ class Answers:
     """
 
     def target(self, example: Example) -> list[str]:
-        """All answers that are right."""
+        """Reads all answers that are right."""
         return list(example.get("answers", [example["targets"]]))
 
     def prediction(self, text: str, example: Example) -> str:
-        """The text that was written."""
+        """Reads the text that was written."""
         return text
 
 
@@ -139,11 +139,11 @@ class Spans:
     """
 
     def target(self, example: Example) -> list[str]:
-        """All answers that are right."""
+        """Reads all answers that are right."""
         return list(example["answers"])
 
     def prediction(self, text: str, example: Example) -> str:
-        """The words of the context at the places that were written."""
+        """Reads the words of the context at the places that were written."""
         words = _words(text)
         try:
             start, end = int(words[1]), int(words[3])
@@ -152,7 +152,7 @@ class Spans:
         return " ".join(_words(example["context"])[start : end + 1])
 
 
-def _words(text):
+def _words(text: str) -> list[str]:
     return re.sub(r"\W", " ", text).split()
 
 
@@ -173,11 +173,11 @@ class Referent:
     """
 
     def target(self, example: Example) -> int:
-        """Whether the referent of the row is the right one, 1 or 0."""
+        """Reads whether the referent of the row is the right one, 1 or 0."""
         return int(example["label"])
 
     def prediction(self, text: str, example: Example) -> int:
-        """Whether the text names the referent: 1, or 0, or -1 if it holds no name."""
+        """Reads whether the text names the referent: 1, or 0; -1 without any name."""
         guess, referent = _name(text), _name(example["targets"])
         if not guess:
             return NOT_READ  # a 0 would be right wherever the label is 0
@@ -188,6 +188,6 @@ class Referent:
         return int(guess <= referent or referent <= guess)
 
 
-def _name(text):
+def _name(text: str) -> str:
     words = text.strip().lower().split(" ")
     return " ".join(word for word in words if not DETERMINERS.fullmatch(word))
