@@ -13,7 +13,8 @@ from tfds_tasks import batches, stream
 from tfds_tasks.lengths import warn_if_trimmed
 from tfds_tasks.rates import Rates
 from tfds_tasks.registry import all_tasks, get_task, task_names, unknown
-from tfds_tasks.task import Task, python_values
+from tfds_tasks.task import Task
+from tfds_tasks.values import python_values
 from tfds_tasks.vocabulary import Vocabulary
 
 PROPORTIONAL = Rates()

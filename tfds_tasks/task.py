@@ -15,6 +15,7 @@ from tfds_tasks.registry import unknown
 from tfds_tasks.scores.readers import Example, Labels, Reader
 from tfds_tasks.splits import Part
 from tfds_tasks.style import Style
+from tfds_tasks.values import python_value, tensors
 
 DEFAULT_STYLE = Style()
 OWN_SPLITS = {"train": "train", "validation": "validation", "test": "test"}
@@ -137,12 +138,12 @@ class Task:
         [{'inputs': 'cola sentence: It rains.', 'targets': 'acceptable', 'idx': 7}]
         """
         format = self._format(split)
-        example = format(_tensors(row), self._text_style)
+        example = format(tensors(row), self._text_style)
         if not getattr(format, "several", False):
-            return [{key: _value(value) for key, value in example.items()}]
+            return [{key: python_value(value) for key, value in example.items()}]
         count = example["inputs"].shape[0]
         return [
-            {key: _value(value[i]) for key, value in example.items()}
+            {key: python_value(value[i]) for key, value in example.items()}
             for i in range(count)
         ]
 
@@ -282,40 +283,3 @@ class Task:
 @functools.cache
 def _count(task: Task, split: str, data_dir: str) -> int:
     return int(task.examples(split, data_dir).reduce(0, lambda n, _: n + 1))
-
-
-def _tensors(value: Any) -> Any:
-    """A row of Python or numpy values as tensors, nested as it was."""
-    if isinstance(value, Mapping):
-        return {key: _tensors(v) for key, v in value.items()}
-    if isinstance(value, (list, tuple)) and not value:
-        return tf.zeros([0], tf.string)
-    if isinstance(value, int):
-        return tf.constant(value, tf.int64)
-    if isinstance(value, tf.RaggedTensor):
-        return value
-    try:
-        return tf.convert_to_tensor(value)
-    except ValueError:  # lists of different lengths
-        return tf.ragged.constant(value)
-
-
-def python_values(example: Example) -> dict[str, Any]:
-    """Turns an example of numpy values into what `Task.to_text` would give."""
-    return {
-        key: _text(v.tolist() if isinstance(v, np.ndarray) else v)
-        for key, v in example.items()
-    }
-
-
-def _value(tensor: tf.Tensor) -> Any:
-    """A tensor as Python value, text as str."""
-    return _text(tensor.numpy().tolist() if tensor.shape.rank else tensor.numpy())
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_text(v) for v in value]
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    return value.item() if isinstance(value, np.generic) else value

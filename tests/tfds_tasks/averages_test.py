@@ -190,28 +190,6 @@ def test_tasks_without_a_place_come_last():
     assert table.best_per_group()["nano/copy/accuracy"] == (1.0, 7)
 
 
-def test_one_checkpoint_for_all_tasks():
-    table = averages.table(
-        {
-            100: {"squad": {"em": 1.0, "f1": 9.0}, "dpr": {"accuracy": 5.0}},
-            200: {"squad": {"em": 4.0, "f1": 5.0}, "dpr": {"accuracy": 5.0}},
-            300: {"squad": {"em": 2.0, "f1": math.nan}},
-        }
-    )
-    assert table.best_checkpoint("SQuAD (F1)") == 100
-    assert table.best_checkpoint("SQuAD (EM)") == 200
-    assert table.best_checkpoint("DPR") == 100  # the first of equals
-    with pytest.raises(ValueError, match=r"'CoLA' is not in the table.*SQuAD \(EM\)"):
-        table.best_checkpoint("CoLA")
-
-
-def test_spreadsheet():
-    table = averages.table(
-        {5: {"dpr": {"accuracy": 1.0}}, 9: {"dpr": {"accuracy": 2.5}}}
-    )
-    assert table.to_csv() == "step,DPR\n5,1.000\n9,2.500\nmax,2.500\nstep,9\n"
-
-
 @pytest.mark.parametrize("nothing", [{}, [], {100: {}}])
 def test_nothing_to_tabulate(nothing):
     with pytest.raises(ValueError, match="0 scores"):

@@ -33,19 +33,19 @@ def decoded(ids):
 
 def places(*texts):
     """Text, first and last character of every place where a text stands."""
-    found = []
+    where = []
     for text in texts:
         start = CONTEXT.find(text)
         while start >= 0:
-            found.append((text, start, start + len(text) - 1))
+            where.append((text, start, start + len(text) - 1))
             start = CONTEXT.find(text, start + 1)
-    return found
+    return where
 
 
-def cut(context=CONTEXT, found=(), length=64, overlap=16, prefix=PREFIX):
+def cut(context=CONTEXT, where=(), length=64, overlap=16, prefix=PREFIX):
     answers = NOTHING
-    if found:
-        answers = [tf.constant(column) for column in zip(*found, strict=True)]
+    if where:
+        answers = [tf.constant(column) for column in zip(*where, strict=True)]
     texts = chunk(prefix, context, answers, VOCABULARY.tokenizer, length, overlap)
     return [[t.decode() for t in column.numpy()] for column in texts]
 
@@ -82,18 +82,18 @@ def test_chunks_are_the_windows_of_the_public_code(length, overlap):
 
 def spans(inputs):
     """First character and end of each chunk in the context."""
-    end, found = 0, []
+    end, where = 0, []
     for body in bodies(inputs):
         start = CONTEXT.find(body, max(0, end - len(body)))
         end = start + len(body)
-        found.append((start, end))
-    return found
+        where.append((start, end))
+    return where
 
 
 def test_chunks_are_slices_that_cover_the_context():
-    found = spans(cut()[0])
-    assert (found[0][0], found[-1][1]) == (0, len(CONTEXT))
-    for (_, end), (start, _) in itertools.pairwise(found):
+    where = spans(cut()[0])
+    assert (where[0][0], where[-1][1]) == (0, len(CONTEXT))
+    for (_, end), (start, _) in itertools.pairwise(where):
         assert 0 <= start <= end
 
 
@@ -111,10 +111,10 @@ def test_a_context_that_just_fits_is_one_chunk(more):
 
 
 def test_targets_are_the_answers_that_stand_whole_in_the_chunk():
-    found = places("1007", "1020 the “chârte”", "東京 🙂")[:5]
-    inputs, targets = cut(found=found)
+    where = places("1007", "1020 the “chârte”", "東京 🙂")[:5]
+    inputs, targets = cut(where=where)
     expected = [
-        next((t for t, a, b in found if start <= a and b < end), "")
+        next((t for t, a, b in where if start <= a and b < end), "")
         for start, end in spans(inputs)
     ]
     assert targets == expected
@@ -124,8 +124,8 @@ def test_targets_are_the_answers_that_stand_whole_in_the_chunk():
 def test_a_chunk_reaches_from_its_first_to_its_last_character():
     """Each character is an answer, named by its place: the first that fits is taken."""
     letters = [(str(i), i, i) for i, c in enumerate(CONTEXT) if not c.isspace()]
-    inputs, first = cut(found=letters)
-    _, last = cut(found=letters[::-1])
+    inputs, first = cut(where=letters)
+    _, last = cut(where=letters[::-1])
     assert [(int(a), int(b) + 1) for a, b in zip(first, last, strict=True)] == [
         (start, end) for start, end in spans(inputs)
     ]
@@ -134,7 +134,7 @@ def test_a_chunk_reaches_from_its_first_to_its_last_character():
 def test_an_answer_elsewhere_in_the_context_does_not_count():
     """Places count, not letters: the same words may stand there by chance."""
     text, start, end = places("the “chârte”")[-1]
-    targets = cut(found=[(text, start, end)])[1]
+    targets = cut(where=[(text, start, end)])[1]
     assert set(targets[:-2]) == {""}
     assert targets[-1] == text
 
@@ -211,8 +211,8 @@ def test_tf_data_cuts_rows_of_tfds():
         )
     )
     got = list(data.as_numpy_iterator())
-    found = [*places("1007"), *places("chârte")[:2]]
-    inputs, targets = cut(found=found)
+    where = [*places("1007"), *places("chârte")[:2]]
+    inputs, targets = cut(where=where)
     assert [e["inputs"].decode() for e in got] == inputs
     assert [e["targets"].decode() for e in got] == targets
     assert targets[0] == "chârte" and "1007" in targets

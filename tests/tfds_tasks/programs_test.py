@@ -55,7 +55,7 @@ def test_prepare_wants_each_source_once():
     assert wanted("anli", []) == [f"anli/r{i}:0.1.0" for i in (1, 2, 3)]
 
 
-def test_data_prepared_later_is_found(tmp_path):
+def test_data_prepared_later_is_read(tmp_path):
     """An answer that data is missing is not kept."""
     source = "art:1.0.0"
     with pytest.raises(MissingData):

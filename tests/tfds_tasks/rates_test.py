@@ -45,14 +45,14 @@ def test_named_mixtures_equal_t5(golden, ours, theirs):
 
 
 def test_probabilities_equal_t5(golden):
-    found = [
+    mixtures = [
         (get_mixture(ours), golden["fixed_rate_mixtures"][name])
         for ours in ("glue", "super_glue")
         for name in golden["fixed_rate_mixtures"]
         if name.startswith(ours + "_v") and name.endswith("_proportional")
     ]
-    assert len(found) >= 2
-    for mixture, expected in found:
+    assert len(mixtures) >= 2
+    for mixture, expected in mixtures:
         shares = {}
         for name, share in expected["probabilities"].items():
             task = get_task(name).name

@@ -80,12 +80,12 @@ def test_wsc_trains_on_its_true_rows(data_dir):
 def test_known_rows(name, data_dir):
     split, inputs, targets = ROWS[name]
     task = get_task(name)
-    found = zip(
+    texts = zip(
         texts_of(task, split, data_dir, "inputs"),
         texts_of(task, split, data_dir, "targets"),
         strict=True,
     )
-    assert (inputs, targets) in set(found)
+    assert (inputs, targets) in set(texts)
 
 
 def test_targets_of_validation_score_full_marks(data_dir):

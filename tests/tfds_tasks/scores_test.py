@@ -119,16 +119,16 @@ def test_texts_are_read_as_t5_reads_them(case):
 def test_metrics_are_t5s(case):
     examples, targets, predictions = read(case)
     _, used = TASKS[our_name(case["task"])]
-    found = {}
+    got = {}
     for metric in used:
-        found |= metric(targets, predictions, examples)
-    assert found == close(case["metrics"])
+        got |= metric(targets, predictions, examples)
+    assert got == close(case["metrics"])
 
 
 def test_numbers_are_read_as_t5_reads_them():
     golden = FUNCTIONS["string_to_float"]
-    found = [scores.Number().prediction(text, {}) for text in golden["inputs"]]
-    assert found == pytest.approx([number(v) for v in golden["outputs"]], nan_ok=True)
+    got = [scores.Number().prediction(text, {}) for text in golden["inputs"]]
+    assert got == pytest.approx([number(v) for v in golden["outputs"]], nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -156,47 +156,47 @@ def test_normalized_text_is_t5s(name, function):
 def test_single_functions_are_t5s(name, metric):
     golden = FUNCTIONS[name]
     for example in golden if isinstance(golden, list) else [golden]:
-        found = metric(example["targets"], example["predictions"])
-        assert found == close(example["metrics"])
+        got = metric(example["targets"], example["predictions"])
+        assert got == close(example["metrics"])
 
 
 def test_rouge_of_each_pair_is_t5s():
     golden = FUNCTIONS["rouge_per_pair"]
     names = list(golden["scores"][0])
-    found = text.rouge_per_pair(golden["targets"], golden["predictions"], names)
-    assert len(found) == len(golden["scores"])
-    for pair, expected in zip(found, golden["scores"], strict=True):
+    got = text.rouge_per_pair(golden["targets"], golden["predictions"], names)
+    assert len(got) == len(golden["scores"])
+    for pair, expected in zip(got, golden["scores"], strict=True):
         for name in names:
             assert pair[name] == pytest.approx(expected[name], rel=1e-12), name
 
 
 def test_sentences_may_change_places_in_a_summary():
-    # ROUGE-Lsum looks for each sentence anywhere: all 4 words are found.
-    found = scores.rouge(["a b . c d"], ["c d . a b"])
-    assert found["rougeLsum"] == pytest.approx(100)
+    # ROUGE-Lsum looks for each sentence anywhere: all 4 words are there.
+    got = scores.rouge(["a b . c d"], ["c d . a b"])
+    assert got["rougeLsum"] == pytest.approx(100)
     # Of the bigrams ab, bc, cd and cd, da, ab two of three are common.
-    assert found["rouge2"] == pytest.approx(200 / 3)
+    assert got["rouge2"] == pytest.approx(200 / 3)
 
 
 def test_best_of_several_answers():
     # "in 1932" has 1 of 2 words of "1932", and 2 of 3 of "year 1932 in".
-    found = scores.squad([["1932", "year 1932 in"]], ["In the 1932!"])
-    assert found == {"em": 0.0, "f1": pytest.approx(80)}
+    got = scores.squad([["1932", "year 1932 in"]], ["In the 1932!"])
+    assert got == {"em": 0.0, "f1": pytest.approx(80)}
     # A question without known answers scores 0.
     assert scores.squad([[], ["Oslo"]], ["", "oslo"]) == {"em": 50.0, "f1": 50.0}
 
 
 def test_a_multirc_question_is_right_when_all_its_answers_are():
     examples = [{"idx/question": q} for q in (5, 5, 7, 7)]
-    found = scores.multirc([1, 0, 1, 0], [1, 0, 1, -1], examples)
+    got = scores.multirc([1, 0, 1, 0], [1, 0, 1, -1], examples)
     # The unread answer is a false positive: precision 2/3, recall 1.
-    assert found == {"f1": pytest.approx(80), "exact_match": 50.0}
+    assert got == {"f1": pytest.approx(80), "exact_match": 50.0}
 
 
 def test_record_scores_a_query_once():
     examples = [{"idx/passage": p, "idx/query": q} for p, q in ((0, 0), (0, 0), (1, 0))]
-    found = scores.record([["x"], ["x"], ["y"]], ["x", "z", "z"], examples)
-    assert found == {"em": 50.0, "f1": 50.0}
+    got = scores.record([["x"], ["x"], ["y"]], ["x", "z", "z"], examples)
+    assert got == {"em": 50.0, "f1": 50.0}
 
 
 LABELLED = [
@@ -211,9 +211,9 @@ def test_what_is_not_a_label_is_never_right(name):
     reader, _ = TASKS[name]
     examples = [{"targets": label} for label in CLASSES[name]]
     for wrong in ("", "<unk>", "-1", *(f"{label} " for label in CLASSES[name])):
-        found = [reader.prediction(wrong, e) for e in examples]
+        got = [reader.prediction(wrong, e) for e in examples]
         targets = [reader.target(e) for e in examples]
-        assert scores.accuracy(targets, found, examples) == {"accuracy": 0.0}
+        assert scores.accuracy(targets, got, examples) == {"accuracy": 0.0}
 
 
 @pytest.mark.parametrize("metric", ALL_METRICS, ids=lambda m: m.__name__)
@@ -246,8 +246,8 @@ def test_undefined_correlations_are_nan_and_silent(metric, predictions):
 
 def test_a_hat_is_not_somebodys_hat():
     names = {"targets": "Bob's old hat"}
-    found = [scores.Referent().prediction(t, names) for t in ("hat", "Bob's hat")]
-    assert found == [0, 1]
+    got = [scores.Referent().prediction(t, names) for t in ("hat", "Bob's hat")]
+    assert got == [0, 1]
 
 
 def test_bleu_parts_punctuation_of_all_scripts():
@@ -265,12 +265,12 @@ def test_bleu_says_nothing_of_tokenized_text(caplog, capfd):
 
 def test_likeliest_answer_over_chunks():
     chunks = [{"id": name, "chunk": i} for i, name in enumerate("abacab")]
-    found = scores.best_over_chunks(
+    got = scores.best_over_chunks(
         chunks,
         ["", "north", "east", " ", "west", "south"],
         [-0.1, -3.0, -2.0, -0.1, -1.0, -4.0],
     )
-    assert found == ([chunks[0], chunks[1], chunks[3]], ["west", "north", ""])
+    assert got == ([chunks[0], chunks[1], chunks[3]], ["west", "north", ""])
 
 
 def test_an_answer_of_unknown_likelihood_is_better_than_none():

@@ -1,4 +1,4 @@
-"""Files for the servers have the servers' form, and what is missing is found."""
+"""Files for the servers have the servers' form, and what is missing is named."""
 
 import doctest
 import json

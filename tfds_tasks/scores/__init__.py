@@ -1,11 +1,8 @@
-"""Scores: readers turn text into values, metrics compare them, averages sum up."""
+"""Scores: readers turn text into values, metrics compare them.
 
-from tfds_tasks.scores.averages import (
-    average,
-    benchmark_averages,
-    selection_score,
-    table,
-)
+Averages over tasks are in `scores.averages`.
+"""
+
 from tfds_tasks.scores.metrics import (
     accuracy,
     check_sizes,
@@ -28,8 +25,6 @@ __all__ = [
     "Spans",
     "Text",
     "accuracy",
-    "average",
-    "benchmark_averages",
     "best_over_chunks",
     "bleu",
     "check_sizes",
@@ -41,9 +36,7 @@ __all__ = [
     "pearson_corrcoef",
     "record",
     "rouge",
-    "selection_score",
     "spearman_corrcoef",
     "squad",
-    "table",
     "trivia_qa",
 ]

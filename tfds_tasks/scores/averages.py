@@ -161,15 +161,6 @@ class Table:
         values = self.values[self.steps.index(step)].tolist()
         return dict(zip(self.headings, values, strict=True))
 
-    def best_checkpoint(self, heading: str) -> int:
-        """Returns the step where a column is highest: one checkpoint for all tasks."""
-        if heading not in self.headings:
-            raise ValueError(
-                f"column {heading!r} is not in the table, which has "
-                f"{', '.join(self.headings)}"
-            )
-        return self._highest(self.values[:, self.headings.index(heading)])
-
     def best_per_group(self) -> dict[str, tuple[float, int | None]]:
         """Takes each task where its mean is highest: {heading: (value, step)}.
 
@@ -185,16 +176,6 @@ class Table:
             step = self._highest(_mean_of_known(self.values[:, group]))
             best[column.heading] = (self.row(step)[column.heading], step)
         return best
-
-    def to_csv(self) -> str:
-        """Writes a spreadsheet: all steps, then the best values and their steps."""
-        lines = [("step", *self.headings)]
-        for step, row in zip(self.steps, self.values, strict=True):
-            lines.append((str(step), *(f"{value:.3f}" for value in row)))
-        values, steps = zip(*self.best_per_group().values(), strict=True)
-        lines.append(("max", *(f"{value:.3f}" for value in values)))
-        lines.append(("step", *("" if step is None else str(step) for step in steps)))
-        return "".join(",".join(line) + "\n" for line in lines)
 
     def _complete(self, group: str) -> bool:
         known = {c for c in columns() if c.group == group}
@@ -216,9 +197,8 @@ def table(
 
     >>> scores = {100: {"squad": {"em": 70.0, "f1": 81.0}},
     ...           200: {"squad": {"em": 72.0, "f1": 80.0}}}
-    >>> t = table(scores)
-    >>> t.best_checkpoint("SQuAD (F1)"), t.best_per_group()["SQuAD (F1)"]
-    (100, (80.0, 200))
+    >>> table(scores).best_per_group()["SQuAD (F1)"]
+    (80.0, 200)
     """
     rows = {}
     for step, scores in results.items() if isinstance(results, Mapping) else results:
