@@ -22,11 +22,13 @@ EXAMPLES = [
     hypertf.analysis.parameters,
     hypertf.conditioning.create,
     hypertf.export.bake,
+    hypertf.t5.map_tensors,
 ]
 
 
 @pytest.mark.parametrize("item", EXAMPLES, ids=lambda item: item.__qualname__)
-def test_examples_run(item):
+def test_examples_run(item, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # an example may write files
     blocks = re.findall(r"```python\n(.*?)```", item.__doc__, flags=re.DOTALL)
     assert blocks
     model = hypertf.T5(hypertf.T5Config.from_name(NANO))
@@ -35,6 +37,8 @@ def test_examples_run(item):
 
 
 MODULES = [
+    hypertf.conditioning.registry,
+    hypertf.names,
     hypertf.optimizers.adafactor,
     *(
         importlib.import_module(f"tfds_tasks.{name}")

@@ -11,60 +11,68 @@ they are trained: by `adapters`, every task has its own, and its own T5 norms; b
 """
 
 import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from hypertf.conditioning import base
-from hypertf.conditioning.base import Method, Weights, layer_norm
+from hypertf.conditioning import options
+from hypertf.conditioning.method import Method
+from hypertf.conditioning.parts import Declared, Weights, layer_norm
 from hypertf.conditioning.registry import register
-from hypertf.t5 import Sites, StackSites
+from hypertf.t5 import T5, Sites, StackSites, shared
 from hypertf.t5.layer import Layer
+from hypertf.t5.sites import STACKS, SUBLAYERS
 from hypertf.t5.weights import normal
+from hypertf.types import Tensor
 
 POSITIONS = ("feed_forward", "self_attention")  # in the order of HyperFormer's code
-SUBLAYERS = {
-    "encoder": ("self_attention", "feed_forward"),
-    "decoder": ("self_attention", "cross_attention", "feed_forward"),
-}
-STACKS = tuple(SUBLAYERS)
 EPSILON = 1e-5  # of the adapters' norms; T5's own have 1e-6
 REDUCTION = 32
 INITIAL_STDDEV = 0.01
-# Of the norm after a trained adapter, which would be 1 in the public code. Near the
-# identity, as Houlsby et al. ask for and as generated norms are.
+# Of the norm after a trained adapter. Near the identity, as Houlsby et al. ask for and
+# as generated norms are; the public code has 1.
 INITIAL_SCALE = 0.1
+# By the names of the public code.
+ACTIVATIONS = {
+    "relu": ops.relu,
+    "swish": ops.silu,
+    "gelu_new": lambda x: ops.gelu(x, approximate=True),
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class AdapterOptions(base.Options):
+class AdapterOptions(options.Options):
     """What an adapter looks like.
 
     `bottleneck` is its inner size, by default d_model // `reduction` (the paper's r,
-    32), at least 1. `norm_after` is the norm of eq. 3; `norm_before` one more, on
-    what the adapter reads, which the public code knows and no paper uses.
+    32), at least 1. `activation` is its non-linearity, a key of `ACTIVATIONS`.
+    `norm_after` is the norm of eq. 3; `norm_before` one more, on what the adapter
+    reads, which the public code knows and no paper uses. `initial_scale` is where the
+    scale of a trained `norm_after` starts: None is 0.1, the public code has 1.
     """
 
     reduction: int | None = None
     bottleneck: int | None = None
     norm_before: bool = False
     norm_after: bool = True
+    activation: str = "gelu_new"
+    initial_scale: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
-        given = [n for n in ("reduction", "bottleneck") if getattr(self, n) is not None]
-        self.require_positive(*given)
-        self.require(
-            "bottleneck", len(given) < 2, f"None beside reduction={self.reduction!r}"
-        )
+        self.require_positive("reduction", "bottleneck")
+        self.require_either("bottleneck", "reduction")
         self.require_flags("norm_before", "norm_after")
+        self.require_one_of("activation", ACTIVATIONS)
+        self.require_number("initial_scale")
+        if not self.norm_after:
+            self.require_unset("initial_scale", because="norm_after=False")
 
-    def require_flags(self, *names):
-        for name in names:
-            self.require(name, isinstance(getattr(self, name), bool), "True or False")
-
-    def inner_size(self, d_model):
+    def bottleneck_size(self, d_model: int) -> int:
+        """The adapters' inner size in a model of size `d_model`."""
         return self.bottleneck or max(1, d_model // (self.reduction or REDUCTION))
 
 
@@ -76,50 +84,51 @@ class AdapterSites(Sites):
     sublayers from first to last. A norm without scale is left out.
     """
 
-    down: object  # [batch, 2, d_model, bottleneck]
-    down_bias: object  # [batch, 2, bottleneck]
-    up: object  # [batch, 2, bottleneck, d_model]
-    up_bias: object  # [batch, 2, d_model]
-    before_scale: object = None  # [batch, 2, d_model], and so the next three
-    before_bias: object = None
-    after_scale: object = None
-    after_bias: object = None
-    norm_scales: object = None  # [batch, 2 or 3, d_model]
+    down: Tensor  # [batch, 2, d_model, bottleneck]
+    down_bias: Tensor  # [batch, 2, bottleneck]
+    up: Tensor  # [batch, 2, bottleneck, d_model]
+    up_bias: Tensor  # [batch, 2, d_model]
+    before_scale: Tensor = None  # [batch, 2, d_model], and so the next three
+    before_bias: Tensor = None
+    after_scale: Tensor = None
+    after_bias: Tensor = None
+    norm_scales: Tensor = None  # [batch, 2 or 3, d_model]
+    activation: str = shared(default="gelu_new")
 
-    def after_attention(self, y, training):
+    def after_attention(self, y: Tensor, training: bool) -> Tensor:
         return self._adapter(y, POSITIONS.index("self_attention"))
 
-    def after_ffn(self, y, training):
+    def after_ffn(self, y: Tensor, training: bool) -> Tensor:
         return self._adapter(y, POSITIONS.index("feed_forward"))
 
-    def norm_scale(self, sublayer):
+    def norm_scale(self, sublayer: str) -> Tensor | None:
         if self.norm_scales is None:
             return None
         stack = "decoder" if self.norm_scales.shape[1] == 3 else "encoder"
         at = SUBLAYERS[stack].index(sublayer)
         return self.norm_scales[:, at : at + 1]
 
-    def _adapter(self, y, position):
+    def _adapter(self, y: Tensor, position: int) -> Tensor:
         """Eq. 3 for y [batch, length, d_model]."""
 
-        def row(x):
+        def row(x: Tensor) -> Tensor:
             # Not x[:, position, None]: TensorFlow's optimizer of graphs takes a stack
             # apart there, and loses the new axis.
             return x[:, position : position + 1]  # [batch, 1, ...]
 
-        def norm(x, scale, bias):
+        def norm(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> Tensor:
             return x if scale is None else layer_norm(x, row(scale), row(bias), EPSILON)
 
-        def linear(x, kernel, bias):
+        def linear(x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
             return tf.einsum("bli,bio->blo", x, kernel[:, position]) + row(bias)
 
         z = norm(y, self.before_scale, self.before_bias)
-        z = ops.gelu(linear(z, self.down, self.down_bias), approximate=True)
+        z = ACTIVATIONS[self.activation](linear(z, self.down, self.down_bias))
         z = linear(z, self.up, self.up_bias)
         return y + norm(z, self.after_scale, self.after_bias)
 
 
-def declared_adapter(d_model, bottleneck):
+def declared_adapter(d_model: int, bottleneck: int) -> Declared:
     """`{field of AdapterSites: (dims, initializer)}` of D and U with their biases."""
     d_model, inner = {"d_model": d_model}, {"bottleneck": bottleneck}
     return {
@@ -130,11 +139,12 @@ def declared_adapter(d_model, bottleneck):
     }
 
 
-def declared_norms(d_model, options):
+def declared_norms(d_model: int, options: AdapterOptions) -> Declared:
     """The same of the norms that the options ask for."""
+    initial_scale = options.initial_scale or INITIAL_SCALE
     dims = {"d_model": d_model}
     places = [p for p in ("before", "after") if getattr(options, f"norm_{p}")]
-    start = {"before": "ones", "after": keras.initializers.Constant(INITIAL_SCALE)}
+    start = {"before": "ones", "after": keras.initializers.Constant(initial_scale)}
     scales = {f"{place}_scale": (dims, start[place]) for place in places}
     return scales | {f"{place}_bias": (dims, "zeros") for place in places}
 
@@ -145,24 +155,39 @@ class AdapterMethod(Method):
     Options = AdapterOptions
     trains = "task+norms"
 
-    def __init__(self, config, num_tasks, options=None, **kwargs):
-        super().__init__(config, num_tasks, options, **kwargs)
-        self.bottleneck = self.options.inner_size(self.config.d_model)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.bottleneck = self.options.bottleneck_size(self.config.d_model)
 
-    def encoder(self, task_ids, training=False, first_pass=None):
+    def encoder(
+        self,
+        task_ids: Tensor,
+        training: bool = False,
+        first_pass: Callable | None = None,
+    ) -> StackSites:
         return self.stack_sites("encoder", task_ids)
 
-    def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
+    def decoder(
+        self,
+        task_ids: Tensor,
+        encoder_output: Tensor,
+        encoder_mask: Tensor,
+        training: bool = False,
+    ) -> StackSites:
         return self.stack_sites("decoder", task_ids)
 
-    def stack_sites(self, stack, task_ids):
-        """task_ids [batch] -> the `StackSites` of `"encoder"` or `"decoder"`."""
+    def stack_sites(self, stack: str, task_ids: Tensor) -> StackSites:
+        """Task ids [batch] -> what is done in `"encoder"` or `"decoder"`."""
         raise NotImplementedError
 
-    def cast(self, fields):
+    def block_sites(self, fields: Mapping[str, Tensor]) -> AdapterSites:
+        """The adapters of a block, of fields in the types they are used in."""
+        return AdapterSites(**fields, activation=self.options.activation)
+
+    def cast(self, fields: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Fields of `AdapterSites` in the types they are used in."""
 
-        def of_norm(name):
+        def of_norm(name: str) -> bool:
             return name in ("before_bias", "after_bias") or "scale" in name
 
         return {
@@ -178,7 +203,7 @@ class Options(AdapterOptions):
 
     norms: str = "task"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self.require_one_of("norms", ("task", "shared"))
 
@@ -189,13 +214,15 @@ class AdapterBlock(Layer):
     Tasks come first in every weight of theirs.
     """
 
-    def __init__(self, method, sublayers, **kwargs):
+    def __init__(
+        self, method: "Adapters", sublayers: tuple[str, ...], **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         policy = {"dtype": self.dtype_policy}
-        d_model, tasks = method.config.d_model, {"tasks": method.num_tasks}
+        d_model, tasks = method.config.d_model, {"task_num": method.num_tasks}
         own_norms = method.options.norms == "task"
 
-        def of_tasks(declared):
+        def of_tasks(declared: Declared) -> Declared:
             return {
                 k: ({**tasks, **dims}, init) for k, (dims, init) in declared.items()
             }
@@ -210,21 +237,16 @@ class AdapterBlock(Layer):
             for name in (sublayers if own_norms else ())
         ]
 
-    def build(self, input_shape=None):
-        for layer in (*self.adapters, *self.rms_norms):
-            layer.build()
-        self.built = True
+    def fields(self, task_ids: Tensor) -> dict[str, Tensor]:
+        """Task ids [batch] -> `{field of AdapterSites: [batch, ...]}`."""
 
-    def fields(self, task_ids):
-        """task_ids [batch] -> `{field of AdapterSites: [batch, ...]}`."""
-
-        def of_examples(weight):
-            if weight.dims[0] == "tasks":
+        def of_examples(weight: keras.Variable) -> Tensor:
+            if weight.dims[0] == "task_num":
                 return tf.gather(weight.value, task_ids)
             batch = ops.shape(task_ids)[0]
             return tf.broadcast_to(weight.value, (batch, *weight.shape))
 
-        def stacked(layers, name):
+        def stacked(layers: list[Weights], name: str) -> Tensor:
             return ops.stack([of_examples(getattr(w, name)) for w in layers], axis=1)
 
         names = self.adapters[0].declared
@@ -237,7 +259,7 @@ class AdapterBlock(Layer):
 class AdapterStack(Layer):
     """The blocks of one stack and, where tasks have their own, its final norm."""
 
-    def __init__(self, method, stack, **kwargs):
+    def __init__(self, method: "Adapters", stack: str, **kwargs: Any) -> None:
         super().__init__(name=stack, **kwargs)
         policy = {"dtype": self.dtype_policy}
         self.blocks = [
@@ -246,15 +268,9 @@ class AdapterStack(Layer):
         ]
         self.final_norm = None
         if method.options.norms == "task":
-            dims = {"tasks": method.num_tasks, "d_model": method.config.d_model}
+            dims = {"task_num": method.num_tasks, "d_model": method.config.d_model}
             scale = {"scale": (dims, "ones")}
             self.final_norm = Weights(scale, name="final_norm", **policy)
-
-    def build(self, input_shape=None):
-        for layer in (*self.blocks, self.final_norm):
-            if layer is not None:
-                layer.build()
-        self.built = True
 
 
 @keras.saving.register_keras_serializable("hypertf")
@@ -267,41 +283,35 @@ class Adapters(AdapterMethod):
 
     Options = Options
 
-    def __init__(self, config, num_tasks, options=None, **kwargs):
-        super().__init__(config, num_tasks, options, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.trains = "task+norms" if self.options.norms == "shared" else "task"
         policy = {"dtype": self.dtype_policy}
         self.stacks = [AdapterStack(self, stack, **policy) for stack in STACKS]
 
-    def build(self, input_shape=None):
-        for stack in self.stacks:
-            stack.build()
-        self.built = True
-
-    def stack_sites(self, stack, task_ids):
+    def stack_sites(self, stack: str, task_ids: Tensor) -> StackSites:
         ours = self.stacks[STACKS.index(stack)]
         blocks = [block.fields(task_ids) for block in ours.blocks]
         norm_scale = None
         if ours.final_norm is not None:
             norm_scale = tf.gather(ours.final_norm.scale.value, task_ids)[:, None]
         return StackSites(
-            blocks=tuple(AdapterSites(**self.cast(fields)) for fields in blocks),
+            blocks=tuple(self.block_sites(self.cast(fields)) for fields in blocks),
             norm_scale=norm_scale,
         )
 
-    def choose_trainable(self, model):
-        super().choose_trainable(model)
+    def on_built(self, model: T5) -> None:
         for _, unused in self.norm_scales(model):
             unused.trainable = False
         if all(_is_one(scale) for scale, _ in self.norm_scales(model)):
             self.initialize_from(model)
 
-    def initialize_from(self, model):
+    def initialize_from(self, model: T5) -> None:
         """Gives every task the norms of a `hypertf.T5`, such as a pretrained one."""
         for scale, of_model in self.norm_scales(model):
             scale.assign(ops.broadcast_to(of_model, scale.shape))
 
-    def norm_scales(self, model):
+    def norm_scales(self, model: T5) -> Iterator[tuple]:
         """Pairs of each task's scales [tasks, d_model] and the scale they replace."""
         if self.options.norms == "shared":
             return
@@ -314,7 +324,7 @@ class Adapters(AdapterMethod):
             yield ours.final_norm.scale, stack.rms_norm.scale
 
 
-def _is_one(scale):
+def _is_one(scale: Tensor) -> bool:
     return bool(ops.all(ops.equal(scale, 1.0)))
 
 

@@ -10,10 +10,11 @@ import tensorflow as tf
 from keras import ops
 
 from hypertf.t5.products import project
+from hypertf.types import Tensor
 
 
-def gated_product(x, kernel, scales):
-    """x [batch, length, in] times (psi(scales) * kernel), kernel [in, out].
+def gated_product(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
+    """The product of x [batch, length, in] with (psi(scales) * kernel [in, out]).
 
     scales [batch, d_r, d_c]; d_r divides in and d_c divides out.
     """
@@ -27,7 +28,9 @@ def gated_product(x, kernel, scales):
     return FORMS[form](x, ops.cast(kernel, x.dtype), scales)
 
 
-def cheapest_form(length, fan_in, fan_out, d_r, d_c):
+def cheapest_form(
+    length: int | None, fan_in: int, fan_out: int, d_r: int, d_c: int
+) -> str:
     """Which grouping touches the least memory beside the plain product.
 
     All do the same multiplications (2 * length * in * out per example); they differ
@@ -53,8 +56,8 @@ def cheapest_form(length, fan_in, fan_out, d_r, d_c):
     return min(cost, key=cost.get)
 
 
-def widen(scales, size):
-    """[..., cells] -> [..., size]: each scale for the size / cells that it covers."""
+def widen(scales: Tensor, size: int) -> Tensor:
+    """Scales [..., cells] -> [..., size]: each for the size / cells that it covers."""
     *outer, cells = ops.shape(scales)
     if cells == size:
         return scales
@@ -62,7 +65,7 @@ def widen(scales, size):
     return ops.reshape(wide, (*outer, size))
 
 
-def _by_kernels(x, kernel, scales):
+def _by_kernels(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
     """A kernel per example, [batch, in, out]."""
     fan_in, fan_out = kernel.shape
     gated = _gated_kernels(kernel, scales)
@@ -70,7 +73,7 @@ def _by_kernels(x, kernel, scales):
 
 
 @tf.custom_gradient
-def _gated_kernels(kernel, scales):
+def _gated_kernels(kernel: Tensor, scales: Tensor) -> tuple:
     """psi(scales) * kernel of each example: [batch, d_r, in / d_r, out]."""
     (fan_in, fan_out), (_, d_r, d_c) = kernel.shape, scales.shape
     rows_of_cells = tf.reshape(kernel, (d_r, fan_in // d_r, fan_out))
@@ -78,11 +81,11 @@ def _gated_kernels(kernel, scales):
 
     # XLA sums as it multiplies; otherwise both products would be written to memory.
     @tf.function(jit_compile=True, autograph=False)
-    def gradients(upstream, rows_of_cells, wide):
+    def gradients(upstream: Tensor, rows_of_cells: Tensor, wide: Tensor) -> tuple:
         of_scales = tf.reduce_sum(upstream * rows_of_cells, axis=2)
         return tf.reduce_sum(upstream * wide, axis=0), of_scales
 
-    def gradient(upstream):
+    def gradient(upstream: Tensor) -> tuple:
         of_kernel, of_scales = gradients(upstream, rows_of_cells, wide)
         of_scales = tf.reshape(of_scales, (-1, d_r, d_c, fan_out // d_c))
         return tf.reshape(of_kernel, kernel.shape), tf.reduce_sum(of_scales, axis=-1)
@@ -90,7 +93,7 @@ def _gated_kernels(kernel, scales):
     return rows_of_cells * wide, gradient
 
 
-def _by_inputs(x, kernel, scales):
+def _by_inputs(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
     """One product per column of cells, of x scaled for it."""
     fan_in, fan_out = kernel.shape
     d_c = scales.shape[2]
@@ -102,7 +105,7 @@ def _by_inputs(x, kernel, scales):
     return ops.reshape(y, (-1, length, fan_out))
 
 
-def _by_outputs(x, kernel, scales):
+def _by_outputs(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
     """One product per row of cells, scaled and then summed."""
     fan_in, fan_out = kernel.shape
     d_r = scales.shape[1]

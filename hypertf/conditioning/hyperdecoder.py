@@ -16,30 +16,35 @@ gets a decoder of its own.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from hypertf.conditioning import base
+from hypertf.conditioning import options
+from hypertf.conditioning.adapters import ACTIVATIONS
+from hypertf.conditioning.method import Method
 from hypertf.conditioning.parallel_adapters import (
+    Adapter,
     Hypernetwork,
-    Linear,
     TrainedAdapters,
+    linear,
     per_example,
 )
 from hypertf.conditioning.registry import register
-from hypertf.t5 import StackSites
+from hypertf.t5 import T5, StackSites
 from hypertf.t5.layer import Layer
+from hypertf.t5.sites import STACKS
 from hypertf.t5.weights import add_weight, normal
+from hypertf.types import Batch, Tensor
 
 KINDS = ("manual", "manual-specific", "task", "generated", "none")
-STACKS = ("encoder", "decoder")
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(base.Options):
+class Options(options.Options):
     """The defaults are the paper's for GLUE on T5 large.
 
     `encoder` and `decoder` are kinds of adapters, `encoder_size` and `decoder_size`
@@ -47,7 +52,8 @@ class Options(base.Options):
     `bottleneck` is their hidden size, `layer_embedding` the size of what tells them
     the block, `task_embedding` that of what tells them the task (None: d_model).
     `mlp` processes the pooled encoder output of generated adapters (eq. 8).
-    `norm_input` lets adapters read the normed stream, as the FFN does.
+    `norm_input` lets adapters read the normed stream, as the FFN does. `activation`
+    is the adapters' non-linearity, a key of `adapters.ACTIVATIONS`.
     """
 
     encoder: str = "manual"
@@ -57,10 +63,11 @@ class Options(base.Options):
     bottleneck: int = 128
     mlp: bool = True
     norm_input: bool = False
+    activation: str = "relu"
     layer_embedding: int = 10
     task_embedding: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for stack in STACKS:
             self.require_one_of(stack, KINDS)
@@ -69,20 +76,17 @@ class Options(base.Options):
             (self.encoder, self.decoder) != ("none", "none"),
             "adapters in a stack at least (the plain model's name is 'none')",
         )
-        self.require_positive(
-            "encoder_size", "decoder_size", "bottleneck", "layer_embedding"
-        )
-        if self.task_embedding is not None:
-            self.require_positive("task_embedding")
-        for name in ("mlp", "norm_input"):
-            self.require(name, isinstance(getattr(self, name), bool), "True or False")
+        self.require_positive("encoder_size", "decoder_size", "bottleneck")
+        self.require_positive("layer_embedding", "task_embedding")
+        self.require_flags("mlp", "norm_input")
+        self.require_one_of("activation", ACTIVATIONS)
         self.require_unset(
             *without_effect(self.encoder, self.decoder),
             because=f"encoder={self.encoder!r} and decoder={self.decoder!r}",
         )
 
 
-def without_effect(encoder, decoder):
+def without_effect(encoder: str, decoder: str) -> list[str]:
     """Names of the options that change nothing with these kinds of adapters."""
     kinds = {encoder, decoder}
     names = []
@@ -101,11 +105,11 @@ def without_effect(encoder, decoder):
 class Pooled(NamedTuple):
     """What generated adapters are made of, [batch, d_model] each."""
 
-    mean: Any  # of the encoder's output
-    embedding: Any  # e of eq. 8, which enters the hypernetwork
+    mean: Tensor  # of the encoder's output
+    embedding: Tensor  # e of eq. 8, which enters the hypernetwork
 
 
-def masked_mean(x, mask):
+def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     """Mean of x [batch, length, d] over the places where mask [batch, length] holds.
 
     In float32; 0 for a row of nothing but padding.
@@ -118,17 +122,17 @@ def masked_mean(x, mask):
 class TaskHypernetwork(Layer):
     """A hypernetwork behind a table of task embeddings."""
 
-    def __init__(self, num_tasks, size, hypernetwork, **kwargs):
+    def __init__(
+        self, num_tasks: int, size: int, hypernetwork: Hypernetwork, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.num_tasks, self.size, self.hypernetwork = num_tasks, size, hypernetwork
 
-    def build(self, input_shape=None):
-        dims = {"tasks": self.num_tasks, "task_embedding": self.size}
+    def add_weights(self) -> None:
+        dims = {"task_num": self.num_tasks, "task_embedding": self.size}
         self.task_embedding = add_weight(self, "task_embedding", dims, normal(1.0))
-        self.hypernetwork.build()
-        self.built = True
 
-    def call(self, task_ids):
+    def call(self, task_ids: Tensor) -> list[Adapter]:
         return self.hypernetwork(tf.gather(self.task_embedding.value, task_ids))
 
 
@@ -139,47 +143,52 @@ class InputHypernetwork(Layer):
     reads the input.
     """
 
-    def __init__(self, d_model, hypernetwork, first_pass, mlp, **kwargs):
+    def __init__(
+        self,
+        d_model: int,
+        hypernetwork: Hypernetwork,
+        first_pass: TrainedAdapters | None,
+        mlp: bool,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.hypernetwork, self.first_pass = hypernetwork, first_pass
         dims = {"d_model": d_model}, {"embedding": d_model}
         policy = {"dtype": self.dtype_policy}
-        self.mlp = [Linear(*dims, name=f"mlp_{i}", **policy) for i in range(2 * mlp)]
+        self.mlp = [linear(*dims, name=f"mlp_{i}", **policy) for i in range(2 * mlp)]
+        self.hypernetwork, self.first_pass = hypernetwork, first_pass
 
-    def build(self, input_shape=None):
-        for layer in (*self.mlp, self.hypernetwork, self.first_pass):
-            if layer is not None:
-                layer.build()
-        self.built = True
-
-    def embedding(self, mean):
+    def embedding(self, mean: Tensor) -> Tensor:
         """The masked mean [batch, d_model] -> e of eq. 8."""
         if not self.mlp:
             return mean
         first, second = self.mlp
         return second(ops.relu(first(mean)))
 
-    def call(self, mean):
+    def call(self, mean: Tensor) -> list[Adapter]:
         return self.hypernetwork(self.embedding(mean))
 
 
 @keras.saving.register_keras_serializable("hypertf")
-class Hyperdecoder(base.Method):
+class Hyperdecoder(Method):
     """Adapters beside the FFN, of one of `KINDS` in each stack."""
 
     Options = Options
     trains = "task"
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.encoder_adapters = self._adapters("encoder", self.options.encoder_size)
         self.decoder_adapters = self._adapters("decoder", self.options.decoder_size)
 
     @property
-    def reads_input(self):
+    def reads_input(self) -> tuple[str, ...]:
         return tuple(s for s in STACKS if getattr(self.options, s) == "generated")
 
-    def _adapters(self, stack, size):
+    @property
+    def needs_first_pass(self) -> bool:
+        return "encoder" in self.reads_input
+
+    def _adapters(self, stack: str, size: int) -> Layer | None:
         """What makes the adapters of a stack, None if it has none."""
         o, d = self.options, self.config.d_model
         kind, sizes = getattr(o, stack), (self.num_layers(stack), d, size)
@@ -201,13 +210,12 @@ class Hyperdecoder(base.Method):
             reader = TrainedAdapters(*sizes, name="first_pass", **policy)
         return InputHypernetwork(d, writer, reader, o.mlp, name=stack, **policy)
 
-    def build(self, input_shape=None):
-        for adapters in (self.encoder_adapters, self.decoder_adapters):
-            if adapters is not None:
-                adapters.build()
-        self.built = True
-
-    def encoder(self, task_ids, training=False, first_pass=None):
+    def encoder(
+        self,
+        task_ids: Tensor,
+        training: bool = False,
+        first_pass: Callable | None = None,
+    ) -> StackSites:
         encoded = None
         if self.options.encoder == "generated":
             if first_pass is None:
@@ -215,29 +223,37 @@ class Hyperdecoder(base.Method):
                     f"{self.method}: encoder='generated' reads the input; it needs "
                     "first_pass, a run of the encoder"
                 )
-            trained = self.encoder_adapters.first_pass.shared(self.options.norm_input)
+            trained = self.encoder_adapters.first_pass.shared(self.options)
             encoded = first_pass(StackSites(trained))
         return self._sites("encoder", self.encoder_adapters, task_ids, encoded)
 
-    def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
+    def decoder(
+        self,
+        task_ids: Tensor,
+        encoder_output: Tensor,
+        encoder_mask: Tensor,
+        training: bool = False,
+    ) -> StackSites:
         encoded = encoder_output, encoder_mask
         return self._sites("decoder", self.decoder_adapters, task_ids, encoded)
 
-    def _sites(self, stack, adapters, task_ids, encoded):
-        kind, norm_input = getattr(self.options, stack), self.options.norm_input
+    def _sites(
+        self, stack: str, adapters: Layer | None, task_ids: Tensor, encoded: Any
+    ) -> StackSites:
+        kind = getattr(self.options, stack)
         if kind == "none":
             return StackSites.plain(self.num_layers(stack))
         if kind == "manual":
-            return StackSites(adapters.shared(norm_input))
+            return StackSites(adapters.shared(self.options))
         if kind == "manual-specific":
             made = adapters.of_tasks(task_ids)
         elif kind == "task":
-            made = self.per_example(adapters, task_ids)
+            made = self.per_example(lambda ids, _: adapters(ids), task_ids)
         else:
             made = adapters(masked_mean(*encoded))
-        return StackSites(per_example(made, norm_input))
+        return StackSites(per_example(made, self.options))
 
-    def pooled(self, model, inputs):
+    def pooled(self, model: T5, inputs: Batch) -> Pooled:
         """The input as the decoder's hypernetwork sees it, for analysis.
 
         ```python

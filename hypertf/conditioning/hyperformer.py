@@ -17,6 +17,7 @@ paper reports (Table 1) are those of `"layer"`.
 
 import dataclasses
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -25,18 +26,18 @@ from keras import ops
 from hypertf.conditioning.adapters import (
     INITIAL_STDDEV,
     POSITIONS,
-    STACKS,
     AdapterMethod,
     AdapterOptions,
-    AdapterSites,
     declared_adapter,
     declared_norms,
 )
-from hypertf.conditioning.base import Weights, layer_norm
+from hypertf.conditioning.parts import Linear, Weights, layer_norm
 from hypertf.conditioning.registry import register
 from hypertf.t5 import StackSites
 from hypertf.t5.layer import Layer
+from hypertf.t5.sites import STACKS
 from hypertf.t5.weights import add_weight, normal
+from hypertf.types import Tensor
 
 EMBEDDING_EPSILON = 1e-6
 # n tasks, l layers, p positions, t embedding, o what is written
@@ -72,87 +73,73 @@ class Options(AdapterOptions):
     conditional_norm: bool = True
     task_projector: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self.require_one_of("sharing", PRODUCTS)
         self.require_flags("adapter_blocks", "conditional_norm", "task_projector")
-        if self.embedding_norm is not None:
-            self.require_flags("embedding_norm")
+        self.require_flags("embedding_norm")
         sizes = ("task_features", "task_hidden", "task_embedding")
-        self.require_positive(*(n for n in sizes if getattr(self, n) is not None))
+        self.require_positive(*sizes)
         if not self.task_projector:
-            for name in ("task_hidden", "task_embedding"):
-                unset = getattr(self, name) is None
-                self.require(name, unset, "None with task_projector=False")
+            own = ("task_hidden", "task_embedding")
+            self.require_unset(*own, because="task_projector=False")
+        if self.conditional_norm:
+            self.require_unset("initial_scale", because="conditional_norm=True")
         trained = self.adapter_blocks or self.trains != "task"
         self.require("trains", trained, "'task+norms' with adapter_blocks=False")
         if not self.adapter_blocks:
             own = ("embedding_norm", "conditional_norm", "task_projector", *sizes)
-            inherited = ("reduction", "bottleneck", "norm_before", "norm_after")
+            inherited = {f.name for f in dataclasses.fields(AdapterOptions)}
+            inherited -= {"trains"}
             self.require_unset(*own, *inherited, because="adapter_blocks=False")
 
     @property
-    def has_embedding_norm(self):
+    def has_embedding_norm(self) -> bool:
         if self.embedding_norm is None:
             return self.sharing != "layer"
         return self.embedding_norm
 
     @property
-    def feature_size(self):
+    def feature_size(self) -> int:
         """The paper's t'."""
         large = self.sharing == "layer" and self.task_projector
         return self.task_features or (512 if large else 64)
 
     @property
-    def joint_size(self):
+    def joint_size(self) -> int:
         """Of what enters the task projector: z, [z; l] or [z; l; p]."""
         parts = {"layer": 1, "stack-positions": 2, "stack": 3}
         return parts[self.sharing] * self.feature_size
 
     @property
-    def embedding_size(self):
+    def embedding_size(self) -> int:
         """The paper's t, the size of what the hypernetworks read."""
         return (self.task_embedding or 64) if self.task_projector else self.joint_size
 
 
-class Linear(Weights):
-    """A linear map; `inputs` and `outputs` are pairs of a dimension and its size."""
-
-    def __init__(self, inputs, outputs, **kwargs):
-        kernel = (dict([inputs, outputs]), normal(INITIAL_STDDEV))
-        bias = (dict([outputs]), "zeros")
-        super().__init__({"kernel": kernel, "bias": bias}, **kwargs)
-
-    def call(self, x):
-        x = tf.einsum("...i,io->...o", x, ops.cast(self.kernel, x.dtype))
-        return x + ops.cast(self.bias, x.dtype)
+def linear(inputs: dict[str, int], outputs: dict[str, int], **kwargs: Any) -> Linear:
+    """A linear map that starts as all of the public code do."""
+    return Linear(inputs, outputs, normal(INITIAL_STDDEV), **kwargs)
 
 
 class TaskProjector(Layer):
     """h_I: two linear maps with a ReLU between them, and the norm of the result."""
 
-    def __init__(self, options, **kwargs):
+    def __init__(self, options: Options, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         policy = {"dtype": self.dtype_policy}
         self.hidden = self.output_map = self.norm = None
-        embedding = ("embedding", options.embedding_size)
+        embedding = {"embedding": options.embedding_size}
         if options.task_projector:
-            features = ("features", options.joint_size)
-            units = ("task_hidden", options.task_hidden or 128)
-            self.hidden = Linear(features, units, name="hidden", **policy)
-            self.output_map = Linear(units, embedding, name="output", **policy)
+            features = {"features": options.joint_size}
+            units = {"task_hidden": options.task_hidden or 128}
+            self.hidden = linear(features, units, name="hidden", **policy)
+            self.output_map = linear(units, embedding, name="output", **policy)
         if options.has_embedding_norm:
-            dims = dict([embedding])
-            norm = {"scale": (dims, "ones"), "bias": (dims, "zeros")}
+            norm = {"scale": (embedding, "ones"), "bias": (embedding, "zeros")}
             self.norm = Weights(norm, name="norm", **policy)
 
-    def build(self, input_shape=None):
-        for layer in (self.hidden, self.output_map, self.norm):
-            if layer is not None:
-                layer.build()
-        self.built = True
-
-    def call(self, x):
+    def call(self, x: Tensor) -> Tensor:
         """[..., joint size] -> [..., embedding size]."""
         x = ops.cast(x, self.compute_dtype)
         if self.hidden is not None:
@@ -162,27 +149,24 @@ class TaskProjector(Layer):
         return x
 
 
-class HyperNetwork(Layer):
+class Hypernetwork(Layer):
     """One linear map per field of `AdapterSites` that it writes (eqs. 6 and 7)."""
 
-    def __init__(self, embedding_size, written, **kwargs):
+    def __init__(
+        self, embedding_size: int, written: dict[str, tuple[int, ...]], **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        inputs, policy = ("embedding", embedding_size), {"dtype": self.dtype_policy}
+        inputs, policy = {"embedding": embedding_size}, {"dtype": self.dtype_policy}
         self.maps = {
-            name: Linear(inputs, (name, math.prod(shape)), name=name, **policy)
+            name: linear(inputs, {name: math.prod(shape)}, name=name, **policy)
             for name, shape in written.items()
         }
-
-    def build(self, input_shape=None):
-        for linear in self.maps.values():
-            linear.build()
-        self.built = True
 
 
 class StackNetworks(Layer):
     """The hypernetworks of one stack, and the embeddings that belong to it."""
 
-    def __init__(self, method, stack, **kwargs):
+    def __init__(self, method: "HyperFormer", stack: str, **kwargs: Any) -> None:
         super().__init__(name=stack, **kwargs)
         options, layers = method.options, method.num_layers(stack)
         policy = {"dtype": self.dtype_policy}
@@ -204,7 +188,7 @@ class StackNetworks(Layer):
         self.trained = list(norms)
         size = options.embedding_size
         self.networks = [
-            HyperNetwork(size, self.written, name=owner, **policy) for owner in owners
+            Hypernetwork(size, self.written, name=owner, **policy) for owner in owners
         ]
         self.norms = []
         if norms:
@@ -213,21 +197,17 @@ class StackNetworks(Layer):
         if self.sharing != "layer":
             self.projector = TaskProjector(options, name="task_projector", **policy)
 
-    def build(self, input_shape=None):
-        def embeddings(name, count):
+    def add_weights(self) -> None:
+        def embeddings(name: str, count: int) -> keras.Variable:
             dims = {name: count, "features": self.feature_size}
             return add_weight(self, f"{name}_embeddings", dims, normal(1.0))
 
         if self.sharing != "layer":
             self.layer_embeddings = embeddings("layer", self.num_layers)
-            self.projector.build()
         if self.sharing == "stack":
             self.position_embeddings = embeddings("position", len(POSITIONS))
-        for layer in (*self.networks, *self.norms):
-            layer.build()
-        self.built = True
 
-    def embed(self, z):
+    def embed(self, z: Tensor) -> Tensor:
         """Task vectors z [n, features] -> what the hypernetworks read, eq. 8.
 
         [n, layers, 2, embedding], without the position where it has no part in it,
@@ -245,7 +225,7 @@ class StackNetworks(Layer):
         parts = [tf.broadcast_to(part, shape) for part in parts]
         return self.projector(ops.concatenate(parts, axis=-1))
 
-    def write(self, embedding):
+    def write(self, embedding: Tensor) -> dict[str, Tensor]:
         """`{field of AdapterSites: [n, layers, 2, ...]}`, eqs. 6 and 7."""
         fields = {name: self._written(embedding, name) for name in self.written}
         n = ops.shape(embedding)[0]
@@ -255,7 +235,7 @@ class StackNetworks(Layer):
             fields[name] = tf.broadcast_to(ops.reshape(value, shape[1:]), shape)
         return fields
 
-    def _written(self, embedding, name):
+    def _written(self, embedding: Tensor, name: str) -> Tensor:
         """All layers and positions of one field in one product."""
         maps = [network.maps[name] for network in self.networks]
         kernel = ops.stack([linear.kernel.value for linear in maps], axis=1)
@@ -274,8 +254,8 @@ class HyperFormer(AdapterMethod):
 
     Options = Options
 
-    def __init__(self, config, num_tasks, options=None, **kwargs):
-        super().__init__(config, num_tasks, options, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         policy = {"dtype": self.dtype_policy}
         self.stacks, self.projector = [], None
         if not self.options.adapter_blocks:
@@ -286,36 +266,34 @@ class HyperFormer(AdapterMethod):
             )
         self.stacks = [StackNetworks(self, s, **policy) for s in STACKS]
 
-    def build(self, input_shape=None):
+    def add_weights(self) -> None:
         if self.stacks:
-            dims = {"tasks": self.num_tasks, "features": self.options.feature_size}
+            dims = {"task_num": self.num_tasks, "features": self.options.feature_size}
             self.task_features = add_weight(self, "task_features", dims, normal(1.0))
-        for layer in (self.projector, *self.stacks):
-            if layer is not None:
-                layer.build()
-        self.built = True
 
-    def embed(self, stack, task_ids):
-        """task_ids [n] -> the embeddings that a stack's hypernetworks read."""
+    def embed(self, stack: str, task_ids: Tensor) -> Tensor:
+        """Task ids [n] -> the embeddings that a stack's hypernetworks read."""
         z = tf.gather(self.task_features.value, task_ids)
         if self.projector is not None:
             z = self.projector(z)  # eq. 5
         return self.stacks[STACKS.index(stack)].embed(z)
 
-    def write(self, stack, task_ids):
-        """task_ids [n] -> `{field of AdapterSites: [n, layers, 2, ...]}`."""
+    def write(self, stack: str, task_ids: Tensor) -> dict[str, Tensor]:
+        """Task ids [n] -> `{field of AdapterSites: [n, layers, 2, ...]}`."""
         embedding = self.embed(stack, task_ids)
         return self.cast(self.stacks[STACKS.index(stack)].write(embedding))
 
-    def stack_sites(self, stack, task_ids):
+    def stack_sites(self, stack: str, task_ids: Tensor) -> StackSites:
         if not self.stacks:
             return StackSites.plain(self.num_layers(stack))
-        fields = self.per_example(lambda ids: self.write(stack, ids), task_ids)
+        fields = self.per_example(lambda ids, _: self.write(stack, ids), task_ids)
         # Unstacked, not sliced: the gradients of slices would be as large as the whole.
         fields = {name: tf.unstack(value, axis=1) for name, value in fields.items()}
         blocks = range(self.num_layers(stack))
         return StackSites(
-            tuple(AdapterSites(**{k: v[i] for k, v in fields.items()}) for i in blocks)
+            tuple(
+                self.block_sites({k: v[i] for k, v in fields.items()}) for i in blocks
+            )
         )
 
 

@@ -11,17 +11,23 @@ made of T', or global, a trained vector. Nothing is shared between layers.
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from hypertf.conditioning import base
+from hypertf.conditioning import options
 from hypertf.conditioning.grids import gated_product
+from hypertf.conditioning.kernels import kernel_dims, site_names
+from hypertf.conditioning.method import Method
 from hypertf.conditioning.registry import register
+from hypertf.t5 import Sites, StackSites, shared
 from hypertf.t5.layer import Layer
-from hypertf.t5.sites import Sites, StackSites
+from hypertf.t5.sites import STACKS
 from hypertf.t5.weights import add_weight, normal
+from hypertf.types import Tensor
 
 # Where rows and columns of the grid come from: T' (local) or a vector (global).
 SOURCES = {
@@ -43,7 +49,7 @@ ATTENTION = ("q", "k", "v")
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(base.Options):
+class Options(options.Options):
     """The choices of the paper.
 
     `variant`: `"LG"`, `"GL"`, `"L2"`, or `"L"`, which scales whole rows (eq. 2);
@@ -79,47 +85,50 @@ class Options(base.Options):
     task_embedding: str = "shared"
     local_std: float = 0.02
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self.require_one_of("variant", ("L", *SOURCES, "output"))
         self.require_one_of("placement", PLACEMENTS)
         self.require_one_of("task_embedding", ("shared", "per-stack"))
-        is_number = isinstance(self.local_std, int | float)
-        self.require("local_std", is_number and self.local_std > 0, "a number > 0")
-        self.require("residual", self.residual in (None, True, False), "True or False")
+        self.require_number("local_std")
+        self.require_flags("residual")
         self._require_only_for("d_r", ("LG", "GL", "L2", "scalar"))
         self._require_only_for("d_c", ("LG", "GL", "L2", "scalar"))
         self._require_only_for("cells", ONE_SIDED)
         self._require_only_for("axis", ("L",), ("rows", "columns"))
         self._require_only_for("pool", ("scalar",), ("gates", "logits"))
 
-    def _require_only_for(self, name, variants, choices=None):
+    def _require_only_for(
+        self, name: str, variants: tuple[str, ...], choices: tuple[str, ...] = ()
+    ) -> None:
         """An option that the variant would ignore is an error."""
         if getattr(self, name) is None:
             return
         fits = f"None with variant={self.variant!r} (it is for {', '.join(variants)})"
         self.require(name, self.variant in variants, fits)
-        if choices is None:
-            self.require_positive(name)
-        else:
+        if choices:
             self.require_one_of(name, choices)
+        else:
+            self.require_positive(name)
 
     @property
-    def sources(self):
+    def sources(self) -> tuple[str | None, str | None]:
         """Where rows and columns come from; None for a side that is not divided."""
         if self.variant in SOURCES:
             return SOURCES[self.variant]
         return (None, "local") if self.axis == "columns" else ("local", None)
 
     @property
-    def pooled(self):
+    def pooled(self) -> str | None:
+        """What is averaged into one gate, None for nothing."""
         return (self.pool or "gates") if self.variant == "scalar" else None
 
     @property
-    def adds_ungated(self):
+    def adds_ungated(self) -> bool:
+        """Whether the ungated product is added (eq. 7)."""
         return self.variant != "output" if self.residual is None else self.residual
 
-    def grid(self, fan_in, fan_out):
+    def grid(self, fan_in: int, fan_out: int) -> tuple[int, int]:
         """Rows and columns of the gates over a kernel, before any pooling."""
         if self.variant == "max":
             return fan_in, fan_out
@@ -133,18 +142,21 @@ class Options(base.Options):
 class Hypernetwork(Layer):
     """Writes the gates of one kernel. A side without a source has one cell."""
 
-    def __init__(self, d_model, grid, options, **kwargs):
+    def __init__(
+        self, d_model: int, grid: tuple[int, int], options: Options, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.d_model, self.grid, self.options = d_model, grid, options
         self.rows = self.columns = None
 
-    def build(self, input_shape=None):
+    def add_weights(self) -> None:
         rows, columns = self.options.sources
         self.rows = self._add_side("rows", rows, self.grid[0])
         self.columns = self._add_side("columns", columns, self.grid[1])
-        self.built = True
 
-    def _add_side(self, side, source, cells):
+    def _add_side(
+        self, side: str, source: str | None, cells: int
+    ) -> keras.Variable | None:
         if source is None:
             return None
         dims = {f"grid_{side}": cells}
@@ -154,7 +166,7 @@ class Hypernetwork(Layer):
         dims = {"d_model": self.d_model, **dims}
         return add_weight(self, f"local_{side}", dims, normal(std))
 
-    def call(self, token):
+    def call(self, token: Tensor) -> Tensor:
         """T' [batch, d_model] -> what to multiply the cells with, [batch, d_r, d_c].
 
         In float32, like the token: what is rounded here moves whole cells.
@@ -169,7 +181,7 @@ class Hypernetwork(Layer):
         return 1.0 + gates if self.options.adds_ungated else gates
 
 
-def _side(weight, token):
+def _side(weight: keras.Variable | None, token: Tensor) -> Tensor:
     """One factor of the logits: [batch, cells], or [1, cells] if global."""
     if weight is None:
         return ops.ones((1, 1), token.dtype)
@@ -178,7 +190,7 @@ def _side(weight, token):
     return ops.matmul(token, weight)
 
 
-def _mean(gates):
+def _mean(gates: Tensor) -> Tensor:
     return ops.mean(gates, axis=(1, 2), keepdims=True)
 
 
@@ -190,24 +202,26 @@ class GridSites(Sites):
     the FFN come from what these three make of it.
     """
 
-    gates: dict = dataclasses.field(metadata={"shared": True})  # {kernel: Hypernetwork}
+    gates: dict[str, Hypernetwork] = shared()  # by kernel
 
     @property
-    def kernels(self):
+    def kernels(self) -> frozenset[str]:
         return frozenset(self.gates)
 
-    def observe(self, x, place):
+    def observe(self, x: Tensor, place: str) -> dict[str, Tensor] | None:
         token = ops.cast(x[:, 0], "float32")
         before = place == "input"
         names = [name for name in self.gates if (name in ATTENTION) == before]
         return {name: self.gates[name](token) for name in names} or None
 
-    def project(self, name, x, kernel, observed):
+    def project(
+        self, name: str, x: Tensor, kernel: Tensor, observed: dict[str, Tensor]
+    ) -> Tensor:
         return gated_product(x, kernel, observed[name])
 
 
 @keras.saving.register_keras_serializable("hypertf")
-class HyperGrid(base.Method):
+class HyperGrid(Method):
     """HyperGrid of `hypertf.conditioning.create("hypergrid", ...)`; see `Options`.
 
     Added per gated kernel: LG d_model * d_r + d_c; GL d_r + d_model * d_c; L2
@@ -219,25 +233,23 @@ class HyperGrid(base.Method):
     trains = "all-but-embeddings"
     reads_input = ("encoder", "decoder")  # through the task token
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name in self._kernel_names():
             self._check_grid(name)
+        # One flat list per stack, block by block: Keras saves no nested ones.
+        self.encoder_networks = self._networks("encoder")
+        self.decoder_networks = self._networks("decoder")
 
-    def _kernel_names(self):
-        names = PLACEMENTS[self.options.placement]
-        if self.config.gated and "wi" in names:
-            at = names.index("wi")
-            names = (*names[:at], "wi_0", "wi_1", *names[at + 1 :])
-        return names
+    def _kernel_names(self) -> tuple[str, ...]:
+        kernels = PLACEMENTS[self.options.placement]
+        return site_names(kernels, self.config, "encoder")
 
-    def _kernel_shape(self, name):
-        c = self.config
-        if name in ATTENTION:
-            return c.d_model, c.d_heads
-        return (c.d_ff, c.d_model) if name == "wo" else (c.d_model, c.d_ff)
+    def _kernel_shape(self, name: str) -> tuple[int, int]:
+        (fan_in,), (fan_out,) = (d.values() for d in kernel_dims(name, self.config))
+        return fan_in, fan_out
 
-    def _check_grid(self, name):
+    def _check_grid(self, name: str) -> None:
         shape = self._kernel_shape(name)
         sides = ("rows (fan-in)", "columns (fan-out)")
         options = ("d_r", "d_c") if self.options.variant in SOURCES else ("cells",) * 2
@@ -249,24 +261,18 @@ class HyperGrid(base.Method):
                     f"{side} of the kernel {name}; expected a divisor of {size}"
                 )
 
-    def build(self, input_shape=None):
-        dims = {"tasks": self.num_tasks, "d_model": self.config.d_model}
+    def add_weights(self) -> None:
+        dims = {"task_num": self.num_tasks, "d_model": self.config.d_model}
         if self.options.task_embedding == "shared":
             shared = add_weight(self, "task_embedding", dims, normal(1.0))
             self.task_embedding = {"encoder": shared, "decoder": shared}
         else:
             self.task_embedding = {
                 stack: add_weight(self, f"{stack}_task_embedding", dims, normal(1.0))
-                for stack in ("encoder", "decoder")
+                for stack in STACKS
             }
-        # One flat list per stack, block by block: Keras saves no nested ones.
-        self.encoder_networks = self._networks("encoder")
-        self.decoder_networks = self._networks("decoder")
-        for network in (*self.encoder_networks, *self.decoder_networks):
-            network.build()
-        self.built = True
 
-    def _networks(self, stack):
+    def _networks(self, stack: str) -> list[Hypernetwork]:
         return [
             Hypernetwork(
                 self.config.d_model,
@@ -279,15 +285,28 @@ class HyperGrid(base.Method):
             for kernel in self._kernel_names()
         ]
 
-    def encoder(self, task_ids, training=False, first_pass=None):
+    def encoder(
+        self,
+        task_ids: Tensor,
+        training: bool = False,
+        first_pass: Callable | None = None,
+    ) -> StackSites:
         table = self.task_embedding["encoder"]
         return self._stack(task_ids, table, self.encoder_networks)
 
-    def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
+    def decoder(
+        self,
+        task_ids: Tensor,
+        encoder_output: Tensor,
+        encoder_mask: Tensor,
+        training: bool = False,
+    ) -> StackSites:
         table = self.task_embedding["decoder"]
         return self._stack(task_ids, table, self.decoder_networks)
 
-    def _stack(self, task_ids, table, networks):
+    def _stack(
+        self, task_ids: Tensor, table: keras.Variable, networks: list[Hypernetwork]
+    ) -> StackSites:
         kernels = self._kernel_names()
         blocks = tuple(
             GridSites(dict(zip(kernels, networks[first:], strict=False)))

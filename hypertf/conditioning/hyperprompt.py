@@ -25,20 +25,24 @@ Parameters per stack with M blocks and T tasks, d = heads * d_kv:
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from hypertf.conditioning import base
+from hypertf.conditioning import options
+from hypertf.conditioning.method import Method
 from hypertf.conditioning.prompts import GlobalPrompts, SepPrompts, SharePrompts
 from hypertf.conditioning.registry import register
-from hypertf.t5.sites import Sites, StackSites
+from hypertf.t5 import Sites, StackSites
+from hypertf.types import Tensor
 
 REDUCTION = 32
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(base.Options):
+class Options(options.Options):
     """Options of all three forms; defaults are the paper's best on T5 base.
 
     `encoder_length` and `decoder_length` are the lengths l of the prompts; 0 leaves
@@ -54,29 +58,19 @@ class Options(base.Options):
     norms: bool = True
     dropout: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("encoder_length", "decoder_length"):
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            self.require(name, whole and value >= 0, "an integer >= 0 (0: no prompts)")
+        self.require_count("encoder_length", "decoder_length", of="prompts")
         self.require(
             "decoder_length",
             self.encoder_length or self.decoder_length,
             "prompts in at least one stack, but encoder_length=0 too",
         )
-        for name in ("bottleneck", "reduction"):
-            if getattr(self, name) is not None:
-                self.require_positive(name)
-        self.require(
-            "reduction",
-            self.bottleneck is None or self.reduction is None,
-            f"None beside bottleneck={self.bottleneck}: either one decides b",
-        )
-        for name in ("norms", "dropout"):
-            self.require_one_of(name, (True, False))
+        self.require_positive("bottleneck", "reduction")
+        self.require_either("reduction", "bottleneck")
+        self.require_flags("norms", "dropout")
 
-    def width(self, d_model):
+    def bottleneck_size(self, d_model: int) -> int:
         """The bottleneck's size b in a model of size `d_model`."""
         reduction = self.reduction or REDUCTION
         if self.bottleneck is None and d_model < reduction:
@@ -101,7 +95,7 @@ class GlobalOptions(Options):
     raw_embedding_size: int = 64
     hidden_size: int = 128
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self.require_positive("embedding_size", "raw_embedding_size", "hidden_size")
 
@@ -110,29 +104,29 @@ class GlobalOptions(Options):
 class PromptSites(Sites):
     """The hyper-prompts of a block: each [batch, heads, length, d_kv]."""
 
-    keys: object
-    values: object
+    keys: Tensor
+    values: Tensor
 
-    def keys_values(self):
+    def keys_values(self) -> tuple[Tensor, Tensor]:
         return self.keys, self.values
 
 
-class HyperPrompt(base.Method):
+class HyperPrompt(Method):
     """What the three forms share: prompts in the encoder, the decoder or both."""
 
     Options = Options
     Prompts = None  # the layer that holds one stack's weights
 
-    def __init__(self, config, num_tasks, options=None, method=None, **kwargs):
-        super().__init__(config, num_tasks, options, method, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         try:
-            self.options.width(self.config.d_model)
+            self.options.bottleneck_size(self.config.d_model)
         except ValueError as error:
             raise ValueError(f"{self.method}: {error}") from None
         self.encoder_prompts = self._prompts("encoder", self.options.encoder_length)
         self.decoder_prompts = self._prompts("decoder", self.options.decoder_length)
 
-    def _prompts(self, stack, length):
+    def _prompts(self, stack: str, length: int) -> SharePrompts | None:
         if not length:
             return None
         return self.Prompts(
@@ -145,27 +139,33 @@ class HyperPrompt(base.Method):
             dtype=self.dtype_policy,
         )
 
-    def build(self, input_shape=None):
-        for prompts in (self.encoder_prompts, self.decoder_prompts):
-            if prompts is not None:
-                prompts.build()
-        self.built = True
-
-    def encoder(self, task_ids, training=False, first_pass=None):
+    def encoder(
+        self,
+        task_ids: Tensor,
+        training: bool = False,
+        first_pass: Callable | None = None,
+    ) -> StackSites:
         return self._sites("encoder", self.encoder_prompts, task_ids, training)
 
-    def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
+    def decoder(
+        self,
+        task_ids: Tensor,
+        encoder_output: Tensor,
+        encoder_mask: Tensor,
+        training: bool = False,
+    ) -> StackSites:
         return self._sites("decoder", self.decoder_prompts, task_ids, training)
 
-    def _sites(self, stack, prompts, task_ids, training):
+    def _sites(
+        self, stack: str, prompts: SharePrompts | None, task_ids: Tensor, training: bool
+    ) -> StackSites:
         if prompts is None:
             return StackSites.plain(self.num_layers(stack))
-
-        def dropout(x):
-            return self.dropout(x, training and self.options.dropout)
-
         made = self.per_example(
-            lambda ids: prompts.generate(ids, dropout), task_ids, axis=1
+            prompts.generate,
+            task_ids,
+            axis=1,
+            training=training and self.options.dropout,
         )
         keys, values = (tf.unstack(x) for x in made)
         blocks = tuple(PromptSites(k, v) for k, v in zip(keys, values, strict=True))

@@ -15,27 +15,35 @@ The authors' code adapts q, k, v and o of all attention, that to the encoder's o
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import initializers, ops
+from keras import ops
 
-from hypertf.conditioning import base
+from hypertf.conditioning import options
+from hypertf.conditioning.kernels import (
+    CROSS_ATTENTION,
+    KERNELS,
+    SELF_ATTENTION,
+    kernel_dims,
+    site_names,
+)
+from hypertf.conditioning.low_rank import LowRankSites
+from hypertf.conditioning.method import Method
+from hypertf.conditioning.parts import uniform
 from hypertf.conditioning.registry import register
-from hypertf.t5 import Sites, StackSites
+from hypertf.t5 import StackSites
 from hypertf.t5.layer import Layer
-from hypertf.t5.products import project
 from hypertf.t5.weights import add_weight
+from hypertf.types import Tensor
 
-SELF_ATTENTION = ("q", "k", "v", "o")
-CROSS_ATTENTION = ("cross_q", "cross_k", "cross_v", "cross_o")  # in the decoder only
-KERNELS = (*SELF_ATTENTION, *CROSS_ATTENTION, "wi", "wo")
 EPSILON = 1e-12  # keeps the mean of no skill at all finite
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(base.Options):
+class Options(options.Options):
     """`skills` in the inventory, each of `rank`, on `kernels` (some of `KERNELS`).
 
     `wi` stands for both of a gated FFN. `temperature` is that of the draws in
@@ -45,160 +53,163 @@ class Options(base.Options):
 
     skills: int = 4
     rank: int = 16
-    kernels: tuple = (*SELF_ATTENTION, *CROSS_ATTENTION)
+    kernels: tuple[str, ...] = (*SELF_ATTENTION, *CROSS_ATTENTION)
     temperature: float | None = 1.0
     finegrained: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self.require_positive("skills", "rank")
-        names = self.kernels
-        known = isinstance(names, (list, tuple)) and all(n in KERNELS for n in names)
-        once = known and names and len(set(names)) == len(names)
-        self.require("kernels", once, f"some of {', '.join(KERNELS)}, each once")
-        object.__setattr__(self, "kernels", tuple(names))
-        t = self.temperature
-        number = isinstance(t, (int, float)) and not isinstance(t, bool)
-        self.require("temperature", t is None or (number and t > 0), "> 0 or None")
-        flag = isinstance(self.finegrained, bool)
-        self.require("finegrained", flag, "True or False")
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class SkilledKernels(Sites):
-    """The additions to the kernels of one block, each example's own."""
-
-    down: dict  # {kernel: A [batch, in, rank]}
-    up: dict  # {kernel: B [batch, rank, out]}, divided by the rank
-    kernels: Any = dataclasses.field(metadata={"shared": True})
-
-    def project(self, name, x, kernel, observed):
-        if name not in self.kernels:  # attention asks for q, k and v together
-            return project(x, kernel)
-        low = ops.matmul(x, self.down[name])
-        return project(x, kernel) + ops.matmul(low, self.up[name])
+        self.require_some_of("kernels", KERNELS)
+        if self.temperature is not None:
+            self.require_number("temperature")
+        self.require_flags("finegrained")
 
 
 class Skills(Layer):
     """The inventory of one kernel: A and B of every skill, and logits if its own."""
 
-    def __init__(self, inputs, outputs, num_tasks, options, **kwargs):
+    def __init__(
+        self,
+        inputs: dict[str, int],
+        outputs: dict[str, int],
+        num_tasks: int,
+        options: Options,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.inputs, self.outputs = inputs, outputs
         self.num_tasks, self.options = num_tasks, options
 
-    def build(self, input_shape=None):
+    def add_weights(self) -> None:
         skills, rank = {"skills": self.options.skills}, {"rank": self.options.rank}
         bound = 1 / math.sqrt(3 * math.prod(self.inputs.values()))
-        values = initializers.RandomUniform(-bound, bound)
+        values = uniform(bound)
         self.down = add_weight(self, "down", {**skills, **self.inputs, **rank}, values)
         up = {**skills, **rank, **self.outputs}
         self.up = add_weight(self, "up", up, "zeros")  # the plain T5 at first
         if self.options.finegrained:
             self.logits = add_logits(self, self.num_tasks, self.options.skills)
-        self.built = True
 
 
-def add_logits(layer, num_tasks, skills):
+def add_logits(layer: Layer | Method, num_tasks: int, skills: int) -> keras.Variable:
     """The allocation matrix: all skills about half active at first."""
-    dims = {"tasks": num_tasks, "skills": skills}
-    values = initializers.RandomUniform(-1e-3, 1e-3)
-    return add_weight(layer, "skill_logits", dims, values)
+    dims = {"task_num": num_tasks, "skills": skills}
+    return add_weight(layer, "skill_logits", dims, uniform(1e-3))
+
+
+class BlockSkills(Layer):
+    """The inventories of one block, by kernel."""
+
+    def __init__(self, method: "ModularSkills", stack: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        config, rest = method.config, (method.num_tasks, method.options)
+        self.of = {
+            name: Skills(
+                *kernel_dims(name, config), *rest, name=name, dtype=self.dtype_policy
+            )
+            for name in site_names(method.options.kernels, config, stack)
+        }
+
+
+class StackSkills(Layer):
+    """The inventories of a stack, block by block."""
+
+    def __init__(self, method: "ModularSkills", stack: str, **kwargs: Any) -> None:
+        super().__init__(name=stack, **kwargs)
+        self.blocks = [
+            BlockSkills(method, stack, name=f"block_{i:03d}", dtype=self.dtype_policy)
+            for i in range(method.num_layers(stack))
+        ]
+
+    def by_kernel(self) -> dict[str, list[Skills]]:
+        """`{kernel: its inventory in every block}`."""
+        return {
+            name: [block.of[name] for block in self.blocks]
+            for name in self.blocks[0].of
+        }
 
 
 @keras.saving.register_keras_serializable("hypertf")
-class ModularSkills(base.Method):
+class ModularSkills(Method):
     """A mixture of skills per task, on the kernels of every block."""
 
     Options = Options
     trains = "task"
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.encoder_skills = self._skills("encoder")
-        self.decoder_skills = self._skills("decoder")
+        self.encoder_skills = StackSkills(self, "encoder", dtype=self.dtype_policy)
+        self.decoder_skills = StackSkills(self, "decoder", dtype=self.dtype_policy)
 
-    def _names(self, stack):
-        """The kernels that change in a stack, by the names of the sites."""
-        gated = {"wi": ("wi_0", "wi_1")} if self.config.gated else {}
-        absent = CROSS_ATTENTION if stack == "encoder" else ()
-        kernels = (k for k in self.options.kernels if k not in absent)
-        return tuple(name for k in kernels for name in gated.get(k, (k,)))
-
-    def _skills(self, stack):
-        """The inventories of a stack, kernel by kernel and in each block by block."""
-        rest = {"options": self.options, "dtype": self.dtype_policy}
-        return [
-            Skills(*self._dims(name), self.num_tasks, name=name, **rest)
-            for name in self._names(stack)
-            for _ in range(self.num_layers(stack))
-        ]
-
-    def _dims(self, name):
-        """Inputs and outputs of a kernel."""
-        c, d_model = self.config, {"d_model": self.config.d_model}
-        attention = name in (*SELF_ATTENTION, *CROSS_ATTENTION)
-        inner = {"heads": c.d_heads} if attention else {"d_ff": c.d_ff}
-        return (inner, d_model) if name.endswith("o") else (d_model, inner)
-
-    def build(self, input_shape=None):
+    def add_weights(self) -> None:
         if not self.options.finegrained:
             self.logits = add_logits(self, self.num_tasks, self.options.skills)
-        for stack in ("encoder", "decoder"):
-            num_layers = self.num_layers(stack)
-            for i, skills in enumerate(getattr(self, f"{stack}_skills")):
-                block = f"block_{i % num_layers:03d}"
-                with keras.name_scope(stack), keras.name_scope(block):
-                    skills.build()
-        self.built = True
 
-    def encoder(self, task_ids, training=False, first_pass=None):
+    def encoder(
+        self,
+        task_ids: Tensor,
+        training: bool = False,
+        first_pass: Callable | None = None,
+    ) -> StackSites:
         seed = None
         if training:
             # The decoder takes the same seed: an example has one Z for both stacks.
             generator = self.seed_generator
             own = self.options.finegrained
             seed = generator.next() if own else generator.state.value
-        return self._sites("encoder", self.encoder_skills, task_ids, seed)
+        return self._sites(self.encoder_skills, task_ids, seed)
 
-    def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
+    def decoder(
+        self,
+        task_ids: Tensor,
+        encoder_output: Tensor,
+        encoder_mask: Tensor,
+        training: bool = False,
+    ) -> StackSites:
         seed = self.seed_generator.next() if training else None
-        return self._sites("decoder", self.decoder_skills, task_ids, seed)
+        return self._sites(self.decoder_skills, task_ids, seed)
 
-    def _sites(self, stack, skills, task_ids, seed):
-        names, num_layers = self._names(stack), self.num_layers(stack)
-        if not names:
+    def _sites(
+        self, stack: StackSkills, task_ids: Tensor, seed: Tensor | None
+    ) -> StackSites:
+        num_layers, by_kernel = len(stack.blocks), stack.by_kernel()
+        if not by_kernel:
             return StackSites.plain(num_layers)
-        z = self.allocation(skills, task_ids, seed)
         down, up = {}, {}
-        for k, name in enumerate(names):
+        z = self.allocation(stack, task_ids, seed)
+        for k, (name, skills) in enumerate(by_kernel.items()):
             blocks = slice(k * num_layers, (k + 1) * num_layers)
-            down[name] = self._mix(z[blocks], [s.down for s in skills[blocks]])
+            down[name] = self._mix(z[blocks], [s.down for s in skills])
             scaled = z[blocks] / self.options.rank
-            up[name] = self._mix(scaled, [s.up for s in skills[blocks]])
+            up[name] = self._mix(scaled, [s.up for s in skills])
         return StackSites(
             tuple(
-                SkilledKernels(
+                LowRankSites(
                     down={name: made[i] for name, made in down.items()},
                     up={name: made[i] for name, made in up.items()},
-                    kernels=frozenset(names),
+                    kernels=frozenset(by_kernel),
                 )
                 for i in range(num_layers)
             )
         )
 
-    def _mix(self, z, weights):
+    def _mix(self, z: Tensor, weights: list[keras.Variable]) -> list[Tensor]:
         """Mixes z [blocks, batch, skills] of one kernel's weights in every block."""
         stacked = ops.cast(ops.stack([w.value for w in weights]), self.compute_dtype)
         mixed = tf.einsum("nbs,nsio->nbio", ops.cast(z, self.compute_dtype), stacked)
         return ops.unstack(mixed, len(weights))
 
-    def allocation(self, skills, task_ids, seed=None):
+    def allocation(
+        self, stack: StackSkills, task_ids: Tensor, seed: Tensor | None = None
+    ) -> Tensor:
         """How much of each skill examples get: [inventories, batch, skills].
 
-        Rows add up to 1. A `seed` draws them, as in training.
+        Inventories are in order of kernels, then blocks. Rows add up to 1. A `seed`
+        draws them, as in training.
         """
         o = self.options
+        skills = [s for of_kernel in stack.by_kernel().values() for s in of_kernel]
         own = [s.logits.value for s in skills] if o.finegrained else None
         logits = tf.gather(ops.stack(own or [self.logits.value]), task_ids, axis=1)
         if seed is not None and o.temperature is not None:
@@ -208,7 +219,7 @@ class ModularSkills(base.Method):
         return ops.broadcast_to(z, (len(skills), *ops.shape(z)[1:]))
 
 
-def logistic_noise(shape, seed):
+def logistic_noise(shape: tuple[int, ...], seed: Tensor) -> Tensor:
     """What added to logits makes their sigmoid a draw of the relaxed Bernoulli."""
     uniform = tf.random.stateless_uniform(
         shape, ops.cast(seed, "int32"), minval=1e-6, maxval=1.0 - 1e-6

@@ -12,12 +12,16 @@ import math
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from keras import initializers, ops
+from keras import ops
 
-from hypertf.t5 import Sites
+from hypertf.conditioning.adapters import ACTIVATIONS
+from hypertf.conditioning.options import Options
+from hypertf.conditioning.parts import Linear, uniform
+from hypertf.t5 import Sites, shared
 from hypertf.t5.layer import Layer
 from hypertf.t5.products import project
 from hypertf.t5.weights import add_weight, normal
+from hypertf.types import Tensor
 
 GAIN = 1e-4  # of the trained adapters' Xavier values
 
@@ -25,21 +29,19 @@ GAIN = 1e-4  # of the trained adapters' Xavier values
 class Adapter(NamedTuple):
     """The weights of one adapter; per example they have the batch in front."""
 
-    down: Any  # [d_model, size]
-    down_bias: Any  # [size]
-    up: Any  # [size, d_model]
-    up_bias: Any  # [d_model]
-
-
-SHARED = {"metadata": {"shared": True}}  # the same for all examples; see Sites
+    down: Tensor  # [d_model, size]
+    down_bias: Tensor  # [size]
+    up: Tensor  # [size, d_model]
+    up_bias: Tensor  # [d_model]
 
 
 class _BesideFFN(Sites):
     """Runs the adapter on the stream, or with `norm_input` on what the FFN reads."""
 
-    def beside_ffn(self, x, normed, training):
+    def beside_ffn(self, x: Tensor, normed: Tensor, training: bool) -> Tensor:
         x = normed if self.norm_input else x
-        hidden = ops.relu(self._product(x, self.down) + self.down_bias)
+        hidden = self._product(x, self.down) + self.down_bias
+        hidden = ACTIVATIONS[self.activation](hidden)
         return self._product(hidden, self.up) + self.up_bias
 
 
@@ -47,11 +49,12 @@ class _BesideFFN(Sites):
 class SharedAdapter(_BesideFFN):
     """One adapter for all examples."""
 
-    down: Any = dataclasses.field(**SHARED)
-    down_bias: Any = dataclasses.field(**SHARED)
-    up: Any = dataclasses.field(**SHARED)
-    up_bias: Any = dataclasses.field(**SHARED)
-    norm_input: bool = dataclasses.field(**SHARED)
+    down: Tensor = shared()
+    down_bias: Tensor = shared()
+    up: Tensor = shared()
+    up_bias: Tensor = shared()
+    norm_input: bool = shared()
+    activation: str = shared()
 
     _product = staticmethod(project)
 
@@ -60,11 +63,12 @@ class SharedAdapter(_BesideFFN):
 class ExampleAdapter(_BesideFFN):
     """An adapter of its own for every example."""
 
-    down: Any  # [batch, d_model, size]
-    down_bias: Any  # [batch, 1, size]
-    up: Any  # [batch, size, d_model]
-    up_bias: Any  # [batch, 1, d_model]
-    norm_input: bool = dataclasses.field(**SHARED)
+    down: Tensor  # [batch, d_model, size]
+    down_bias: Tensor  # [batch, 1, size]
+    up: Tensor  # [batch, size, d_model]
+    up_bias: Tensor  # [batch, 1, d_model]
+    norm_input: bool = shared()
+    activation: str = shared()
 
     _product = staticmethod(ops.matmul)
 
@@ -72,26 +76,28 @@ class ExampleAdapter(_BesideFFN):
 class TrainedAdapter(Layer):
     """The trained adapter of a block; with `num_tasks`, one for every task."""
 
-    def __init__(self, d_model, size, num_tasks=None, **kwargs):
+    def __init__(
+        self, d_model: int, size: int, num_tasks: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.d_model, self.size, self.num_tasks = d_model, size, num_tasks
 
-    def build(self, input_shape=None):
-        tasks = {} if self.num_tasks is None else {"tasks": self.num_tasks}
+    def add_weights(self) -> None:
+        tasks = {} if self.num_tasks is None else {"task_num": self.num_tasks}
         d_model, size = {"d_model": self.d_model}, {"adapter": self.size}
         # Xavier's; each task's adapter counts by itself.
         bound = GAIN * math.sqrt(6 / (self.d_model + self.size))
 
-        def add(name, dims, initializer):
+        def add(name: str, dims: dict, initializer: Any) -> Tensor:
             return add_weight(self, name, {**tasks, **dims}, initializer)
 
         self.down = add("down", {**d_model, **size}, uniform(bound))
         self.down_bias = add("down_bias", size, "zeros")
         self.up = add("up", {**size, **d_model}, uniform(bound))
         self.up_bias = add("up_bias", d_model, "zeros")
-        self.built = True
 
-    def adapter(self):
+    def adapter(self) -> Adapter:
+        """The weights in the compute type."""
         weights = (getattr(self, field) for field in Adapter._fields)
         return Adapter(*(ops.cast(weight, self.compute_dtype) for weight in weights))
 
@@ -102,7 +108,14 @@ class TrainedAdapters(Layer):
     With `num_tasks` there is one per block and task ("manual-specific").
     """
 
-    def __init__(self, num_layers, d_model, size, num_tasks=None, **kwargs):
+    def __init__(
+        self,
+        num_layers: int,
+        d_model: int,
+        size: int,
+        num_tasks: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         policy = {"dtype": self.dtype_policy}
         self.blocks = [
@@ -110,16 +123,12 @@ class TrainedAdapters(Layer):
             for i in range(num_layers)
         ]
 
-    def build(self, input_shape=None):
-        for block in self.blocks:
-            block.build()
-        self.built = True
-
-    def shared(self, norm_input):
+    def shared(self, options: Options) -> tuple[SharedAdapter, ...]:
         """A `SharedAdapter` for every block."""
-        return tuple(SharedAdapter(*b.adapter(), norm_input) for b in self.blocks)
+        how = (options.norm_input, options.activation)
+        return tuple(SharedAdapter(*b.adapter(), *how) for b in self.blocks)
 
-    def of_tasks(self, task_ids):
+    def of_tasks(self, task_ids: Tensor) -> list[Adapter]:
         """The `Adapter` of every block, for each example's task."""
         return [
             Adapter(*(tf.gather(table, task_ids) for table in block.adapter()))
@@ -127,7 +136,9 @@ class TrainedAdapters(Layer):
         ]
 
 
-def per_example(adapters, norm_input):
+def per_example(
+    adapters: list[Adapter], options: Options
+) -> tuple[ExampleAdapter, ...]:
     """An `ExampleAdapter` for every block, of adapters with the batch in front."""
     return tuple(
         ExampleAdapter(
@@ -135,55 +146,44 @@ def per_example(adapters, norm_input):
             adapter.down_bias[:, None],
             adapter.up,
             adapter.up_bias[:, None],
-            norm_input,
+            options.norm_input,
+            options.activation,
         )
         for adapter in adapters
     )
 
 
-class Linear(Layer):
-    """A kernel and a bias, within 1 / sqrt(fan-in) at first as PyTorch's are.
-
-    With a `bound` the kernel starts within it, and the bias at 0.
-    """
-
-    def __init__(self, inputs, outputs, bound=None, **kwargs):
-        super().__init__(**kwargs)
-        self.inputs, self.outputs, self.bound = inputs, outputs, bound
-
-    def build(self, input_shape=None):
-        bound = self.bound or 1 / math.sqrt(*self.inputs.values())
-        dims = {**self.inputs, **self.outputs}
-        self.kernel = add_weight(self, "kernel", dims, uniform(bound))
-        bias = "zeros" if self.bound else uniform(bound)
-        self.bias = add_weight(self, "bias", self.outputs, bias)
-        self.built = True
-
-    def cast(self):
-        """Kernel and bias in the compute type."""
-        return (ops.cast(w, self.compute_dtype) for w in (self.kernel, self.bias))
-
-    def call(self, x):
-        kernel, bias = self.cast()
-        return ops.matmul(ops.cast(x, self.compute_dtype), kernel) + bias
+def linear(inputs: dict[str, int], outputs: dict[str, int], **kwargs: Any) -> Linear:
+    """A linear map that starts within 1 / sqrt(fan-in), as PyTorch's do."""
+    start = uniform(1 / math.sqrt(*inputs.values()))
+    return Linear(inputs, outputs, start, start, **kwargs)
 
 
 class Hypernetwork(Layer):
     """Writes the adapters of all blocks of a stack from one vector (eqs. 3-7, 9)."""
 
-    def __init__(self, num_layers, d_model, size, input_size, options, **kwargs):
+    def __init__(
+        self,
+        num_layers: int,
+        d_model: int,
+        size: int,
+        input_size: int,
+        options: Options,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         policy = {"dtype": self.dtype_policy}
         self.num_layers, self.input_size = num_layers, input_size
         self.layer_embedding_size = options.layer_embedding
         bottleneck = {"bottleneck": options.bottleneck}
         inputs = {"hypernetwork_input": input_size + options.layer_embedding}
-        self.hidden = Linear(inputs, bottleneck, name="hidden", **policy)
+        self.hidden = linear(inputs, bottleneck, name="hidden", **policy)
 
-        def head(name, dim, outputs, fan_in=1):
+        def head(name: str, dim: str, outputs: int, fan_in: int = 1) -> Linear:
             # The larger the fan-in in the adapter, the smaller its weights start.
             bound = 1e-3 * math.sqrt(3 / (options.bottleneck * fan_in))
-            return Linear(bottleneck, {dim: outputs}, bound, name=name, **policy)
+            start = uniform(bound)
+            return Linear(bottleneck, {dim: outputs}, start, name=name, **policy)
 
         d, a = d_model, size
         self.heads = [  # in the order of Adapter
@@ -194,17 +194,14 @@ class Hypernetwork(Layer):
         ]
         self.shapes = Adapter(down=(d, a), down_bias=(a,), up=(a, d), up_bias=(d,))
 
-    def build(self, input_shape=None):
+    def add_weights(self) -> None:
         dims = {
-            "layers": self.num_layers,
+            "layer_num": self.num_layers,
             "layer_embedding": self.layer_embedding_size,
         }
         self.layer_embedding = add_weight(self, "layer_embedding", dims, normal(1.0))
-        for layer in (self.hidden, *self.heads):
-            layer.build()
-        self.built = True
 
-    def call(self, vectors):
+    def call(self, vectors: Tensor) -> list[Adapter]:
         """[batch, input size] -> the `Adapter` of every block, batch in front."""
         batch = ops.shape(vectors)[0]
         hidden = self._hidden(vectors)
@@ -216,7 +213,7 @@ class Hypernetwork(Layer):
             parts.append(ops.unstack(y, self.num_layers))
         return [Adapter(*parts_of_block) for parts_of_block in zip(*parts, strict=True)]
 
-    def _hidden(self, vectors):
+    def _hidden(self, vectors: Tensor) -> Tensor:
         """relu(W0 [vector; layer embedding] + b0): [layers, batch, bottleneck].
 
         The two halves of the product are made apart: one per example, one per block.
@@ -227,7 +224,3 @@ class Hypernetwork(Layer):
         of_example = ops.matmul(vectors, kernel[: self.input_size])
         of_layer = ops.matmul(layers, kernel[self.input_size :]) + bias
         return ops.relu(of_example[None] + of_layer[:, None])
-
-
-def uniform(bound):
-    return initializers.RandomUniform(-bound, bound)

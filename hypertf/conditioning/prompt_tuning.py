@@ -11,17 +11,21 @@ Parameters: T * length * d_model.
 
 import dataclasses
 import random
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from hypertf.conditioning import base
+from hypertf.conditioning import options
+from hypertf.conditioning.method import Method
 from hypertf.conditioning.registry import register
 from hypertf.keras_internals import in_stateless_scope
-from hypertf.t5.sites import StackSites
+from hypertf.t5 import T5, StackSites
 from hypertf.t5.weights import add_weight
+from hypertf.types import Tensor
 
 INITIAL_VALUES = {
     "vocabulary": "embeddings of tokens drawn from the most common ones",
@@ -31,7 +35,7 @@ INITIAL_VALUES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(base.Options):
+class Options(options.Options):
     """Options of Prompt-Tuning; defaults are the public recipe's.
 
     `initial_values` is a key of `INITIAL_VALUES`. The most common tokens are the first
@@ -45,7 +49,7 @@ class Options(base.Options):
     population: int = 5000
     labels: tuple | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self.require_positive("length", "population")
         self.require_one_of("initial_values", INITIAL_VALUES)
@@ -64,32 +68,32 @@ class Options(base.Options):
         object.__setattr__(self, "labels", labels)
 
 
-def _is_sequence(value):
+def _is_sequence(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _is_label(value):
+def _is_label(value: object) -> bool:
     return _is_sequence(value) and len(value) > 0 and all(map(_is_id, value))
 
 
-def _is_id(value):
+def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 @keras.saving.register_keras_serializable("hypertf")
-class PromptTuning(base.Method):
+class PromptTuning(Method):
     """Trained tokens before the encoder's input, for each task its own."""
 
     Options = Options
     trains = "task"
 
-    def __init__(self, config, num_tasks, options=None, method=None, **kwargs):
-        super().__init__(config, num_tasks, options, method, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         if self.options.labels is not None:
             self._check_labels()
         self._has_initial_values = False
 
-    def _check_labels(self):
+    def _check_labels(self) -> None:
         labels, vocab_size = self.options.labels, self.config.vocab_size
         if len(labels) != self.num_tasks:
             raise ValueError(
@@ -104,7 +108,7 @@ class PromptTuning(base.Method):
                     f"expected ids below vocab_size={vocab_size}"
                 )
 
-    def build(self, input_shape=None):
+    def add_weights(self) -> None:
         dims = {
             "task_num": self.num_tasks,
             "prompt": self.options.length,
@@ -112,15 +116,13 @@ class PromptTuning(base.Method):
         }
         uniform = keras.initializers.RandomUniform(-0.5, 0.5)
         self.prompts = add_weight(self, "prompts", dims, uniform)
-        self.built = True
 
-    def choose_trainable(self, model):
-        """Freezes T5, and gives new prompts their initial values."""
-        super().choose_trainable(model)
-        if not self._has_initial_values and not _is_unallocated():
+    def on_built(self, model: T5) -> None:
+        """Gives new prompts their initial values."""
+        if not self._has_initial_values and not in_stateless_scope():
             self.initialize_from(model)
 
-    def initialize_from(self, model, seed=None):
+    def initialize_from(self, model: T5, seed: int | None = None) -> None:
         """Gives all prompts initial values, from the model's embeddings as they are.
 
         A new model calls it by itself; call it again once pretrained weights are
@@ -141,7 +143,7 @@ class PromptTuning(base.Method):
         self.prompts.assign(values.astype("float32"))
         self._has_initial_values = True
 
-    def _drawn(self, table, rng):
+    def _drawn(self, table: keras.Variable, rng: np.random.Generator) -> np.ndarray:
         """Rows of the table for every task, the first ones its labels if it has any."""
         length = self.options.length
         population = min(self.options.population, self.config.vocab_size)
@@ -155,22 +157,28 @@ class PromptTuning(base.Method):
                 values[task, i] = _rows(table, label).mean(axis=0)
         return values
 
-    def encoder(self, task_ids, training=False, first_pass=None):
+    def encoder(
+        self,
+        task_ids: Tensor,
+        training: bool = False,
+        first_pass: Callable | None = None,
+    ) -> StackSites:
         plain = StackSites.plain(self.num_layers("encoder"))
         tokens = ops.cast(tf.gather(self.prompts, task_ids), self.compute_dtype)
         return dataclasses.replace(plain, tokens=tokens)
 
-    def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
+    def decoder(
+        self,
+        task_ids: Tensor,
+        encoder_output: Tensor,
+        encoder_mask: Tensor,
+        training: bool = False,
+    ) -> StackSites:
         return StackSites.plain(self.num_layers("decoder"))
 
 
-def _rows(table, ids):
+def _rows(table: keras.Variable, ids: Any) -> np.ndarray:
     return np.array(ops.take(table, np.array(ids, "int32"), axis=0), "float32")
-
-
-def _is_unallocated():
-    """Whether weights are built without values; see `hypertf.t5.Unallocated`."""
-    return in_stateless_scope()
 
 
 register(PromptTuning, "prompt-tuning")

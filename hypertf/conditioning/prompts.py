@@ -1,13 +1,20 @@
 """The prompts of one stack and what makes hyper-prompts of them, for `hyperprompt`."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import keras
 import tensorflow as tf
 from keras import ops
 
-from hypertf.conditioning import base
-from hypertf.conditioning.base import Weights
+from hypertf.conditioning.parts import Declared, Weights, layer_norm
+from hypertf.t5 import T5Config
 from hypertf.t5.layer import Layer
 from hypertf.t5.weights import normal
+from hypertf.types import Tensor
+
+if TYPE_CHECKING:
+    from hypertf.conditioning.hyperprompt import Options
 
 EPSILON = 1e-6
 glorot = keras.initializers.GlorotUniform
@@ -16,11 +23,19 @@ glorot = keras.initializers.GlorotUniform
 class SharePrompts(Layer):
     """The prompts of one stack, and local hypernetworks that all tasks share.
 
-    Shapes, dimension names and initial values of weights are those of the authors'
-    code in Mesh TensorFlow, which calls D "up" and U "down".
+    Shapes and initial values of weights are those of the authors' code in Mesh
+    TensorFlow, which calls D "up" and U "down".
     """
 
-    def __init__(self, config, num_tasks, options, length, num_layers, **kwargs):
+    def __init__(
+        self,
+        config: T5Config,
+        num_tasks: int,
+        options: "Options",
+        length: int,
+        num_layers: int,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.config, self.num_tasks, self.options = config, num_tasks, options
         self.length, self.num_layers = length, num_layers
@@ -31,12 +46,7 @@ class SharePrompts(Layer):
             for m in range(num_layers)
         ]
 
-    def build(self, input_shape=None):
-        for weights in (self.shared, *self.blocks):
-            weights.build()
-        self.built = True
-
-    def shared_weights(self):
+    def shared_weights(self) -> Declared:
         """What the blocks have in common. Prompts start as token embeddings do."""
         dims = {
             "task_num": self.num_tasks,
@@ -45,19 +55,20 @@ class SharePrompts(Layer):
         }
         return {"prompts": (dims, normal(1.0))}
 
-    def block_weights(self):
+    def block_weights(self) -> Declared:
         """What each block has for itself."""
         return {**self.norm_weights("prompts", self.config.d_model), **self.networks()}
 
-    def norm_weights(self, name, size, dim="d_model"):
+    def norm_weights(self, name: str, size: int, dim: str = "d_model") -> Declared:
+        """Scale and bias of the layer norm `name`, none without `norms`."""
         if not self.options.norms:
             return {}
         dims = {dim: size}
         return {f"{name}_scale": (dims, "ones"), f"{name}_bias": (dims, "zeros")}
 
-    def networks(self):
+    def networks(self) -> Declared:
         """D and U of keys and values; Glorot counts all but two axes as a window."""
-        c, b = self.config, self.options.width(self.config.d_model)
+        c, b = self.config, self.options.bottleneck_size(self.config.d_model)
         down = {"d_model": c.d_model, "prefix_hidden": b}
         up = {"prefix_hidden": b, "heads": c.num_heads, "d_kv": c.d_kv}
         return {
@@ -66,46 +77,46 @@ class SharePrompts(Layer):
             for side, dims in (("down", down), ("up", up))
         }
 
-    def outer_dims(self):
+    def outer_dims(self) -> dict[str, int]:
         """The dimensions of the networks' weights before their own."""
         return {}
 
-    def of_blocks(self, name, select=tf.convert_to_tensor):
+    def of_blocks(self, name: str, select: Callable = tf.convert_to_tensor) -> Tensor:
         """What is selected of the blocks' weights `name`: [blocks, ...]."""
         return ops.stack([select(getattr(block, name)) for block in self.blocks])
 
-    def normed(self, x, name):
-        """x [blocks or 1, ..., size], each block with its own scale and bias."""
+    def normed(self, x: Tensor, name: str) -> Tensor:
+        """The layer norm of x [blocks or 1, ..., size], with each block's weights."""
         if not self.options.norms:
             return ops.broadcast_to(x, (self.num_layers, *x.shape[1:]))
         shape = (self.num_layers, *(1,) * (len(x.shape) - 2), x.shape[-1])
         scale = ops.reshape(self.of_blocks(f"{name}_scale"), shape)
         bias = ops.reshape(self.of_blocks(f"{name}_bias"), shape)
-        return base.layer_norm(x, scale, bias, EPSILON)
+        return layer_norm(x, scale, bias, EPSILON)
 
-    def product(self, x, weight):
-        """In the compute type, as one (batched) matrix product."""
+    def product(self, x: Tensor, weight: Tensor) -> Tensor:
+        """One (batched) matrix product in the compute type."""
         dtype = self.compute_dtype
         return tf.matmul(ops.cast(x, dtype), ops.cast(weight, dtype))
 
-    def local_networks(self, task_ids, dropout):
-        """D [blocks, d_model, b] and U [blocks, b, heads, d_kv], by name.
+    def local_networks(self, task_ids: Tensor, dropout: Callable) -> dict[str, Tensor]:
+        """The networks D [blocks, d_model, b] and U [blocks, b, heads, d_kv], by name.
 
         Where tasks differ, [blocks, tasks, ...].
         """
         return {name: self.of_blocks(name) for name in self.networks()}
 
-    def through(self, x, weight):
-        """x [blocks, tasks, length, in] by a local network's [..., in, out]."""
+    def through(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Sends x [blocks, tasks, length, in] through a local [..., in, out]."""
         if len(weight.shape) == len(x.shape):
             return self.product(x, weight)
         rows = ops.reshape(x, (self.num_layers, -1, x.shape[-1]))
         return ops.reshape(self.product(rows, weight), (*x.shape[:-1], -1))
 
-    def generate(self, task_ids, dropout):
+    def generate(self, task_ids: Tensor, dropout: Callable) -> tuple[Tensor, Tensor]:
         """Tasks [n] -> keys and values, each [blocks, n, heads, length, d_kv].
 
-        `dropout` is a function of a tensor.
+        `dropout` is a function of a tensor [blocks, n, ...].
         """
         prompts = tf.gather(self.shared.prompts, task_ids)[None]
         prompts = ops.cast(self.normed(prompts, "prompts"), self.compute_dtype)
@@ -125,11 +136,11 @@ class SharePrompts(Layer):
 class SepPrompts(SharePrompts):
     """Every task has local hypernetworks of its own."""
 
-    def outer_dims(self):
+    def outer_dims(self) -> dict[str, int]:
         return {"task_num": self.num_tasks}
 
-    def local_networks(self, task_ids, dropout):
-        def of_tasks(weight):
+    def local_networks(self, task_ids: Tensor, dropout: Callable) -> dict[str, Tensor]:
+        def of_tasks(weight: keras.Variable) -> Tensor:
             return tf.gather(weight, task_ids)
 
         return {name: self.of_blocks(name, of_tasks) for name in self.networks()}
@@ -141,10 +152,10 @@ class GlobalPrompts(SharePrompts):
     Its input I is normed, so that D and U start with the variance of Share's.
     """
 
-    def outer_dims(self):
+    def outer_dims(self) -> dict[str, int]:
         return {"task_final": self.options.embedding_size}
 
-    def shared_weights(self):
+    def shared_weights(self) -> Declared:
         o = self.options
         raw, hidden = o.raw_embedding_size, o.hidden_size
         tasks = {"task_num": self.num_tasks, "task_raw": raw}
@@ -160,14 +171,14 @@ class GlobalPrompts(SharePrompts):
             **self.networks(),
         }
 
-    def block_weights(self):
+    def block_weights(self) -> Declared:
         return {
             **self.norm_weights("prompts", self.config.d_model),
             **self.norm_weights("task", self.options.embedding_size, "task_final"),
         }
 
-    def layer_aware_task_embedding(self, task_ids, dropout):
-        """I of every block and task: [blocks, tasks, t]."""
+    def layer_aware_task_embedding(self, task_ids: Tensor, dropout: Callable) -> Tensor:
+        """The embedding I of every block and task: [blocks, tasks, t]."""
         w = self.shared
         task = tf.gather(w.task_embedding, task_ids)[None]
         layer = tf.convert_to_tensor(w.layer_embedding)[:, None]
@@ -178,12 +189,12 @@ class GlobalPrompts(SharePrompts):
         x = self.product(dropout(x), w.task_projector_two)
         return self.normed(x, "task")
 
-    def local_networks(self, task_ids, dropout):
+    def local_networks(self, task_ids: Tensor, dropout: Callable) -> dict[str, Tensor]:
         embedding = self.layer_aware_task_embedding(task_ids, dropout)
         blocks, tasks, size = embedding.shape
         rows = ops.reshape(embedding, (blocks * tasks, size))
 
-        def written(weight):
+        def written(weight: keras.Variable) -> Tensor:
             made = self.product(rows, ops.reshape(weight, (size, -1)))
             return ops.reshape(made, (blocks, tasks, *weight.shape[1:]))
 

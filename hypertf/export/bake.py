@@ -2,22 +2,27 @@
 
 A baked HyperFormer is plain adapters, a baked HyperPrompt fixed keys and values: the
 same outputs, no hypernetwork. Methods that read the input as well keep what they need
-for that, and say so.
+for that, and say so. Where a task does nothing but change kernels and norms, one task
+can be folded into a plain T5: see `fold.py`.
 """
 
-import dataclasses
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
 from keras import ops
 
-from hypertf.t5 import T5, Conditioner, StackSites, named_weights
+from hypertf.export.fold import fold_into_plain
+from hypertf.t5 import T5, Conditioner, StackSites, map_tensors, named_weights
+from hypertf.t5.sites import STACKS
+from hypertf.types import Tensor
 
-STACKS = ("encoder", "decoder")
 
-
-def bake(model, tasks=None):
+def bake(model: T5, tasks: Iterable[int] | None = None, fold: bool = False) -> T5:
     """A model equal to `model` whose task-conditioned weights are constants.
 
     ```python
@@ -32,27 +37,28 @@ def bake(model, tasks=None):
             model itself is returned.
         tasks: the task ids to keep, all by default. Ids keep their meaning; the others
             are an error.
+        fold: makes a plain T5 of one task, without a conditioner and without task
+            ids. A method that does more than change kernels and norms is an error
+            that says what it does.
     """
     conditioner = model.conditioner
     if conditioner is None:
         return model
     tasks = _checked(tasks, conditioner.num_tasks)
+    if fold:
+        return _folded(model, tasks)
     stays = [s for s in STACKS if s in conditioner.reads_input]
     if len(stays) == len(STACKS):
         logging.info("bake: both stacks read the input; the conditioner stays as it is")
     baked = Baked(conditioner, tasks, stays)
     copy = T5(model.config, conditioner=baked, dtype=model.dtype_policy)
-    source = named_weights(model)
-    mine = {id(weight) for weight in baked.weights}
-    for name, weight in named_weights(copy).items():
-        if id(weight) not in mine:
-            weight.assign(source[name])
+    _copy_weights(model, copy, but=baked.weights)
     copy.trainable = False
     logging.info("bake: %s", baked.report)
     return copy
 
 
-def _checked(tasks, num_tasks):
+def _checked(tasks: Iterable[int] | None, num_tasks: int) -> list[int]:
     if tasks is None:
         return list(range(num_tasks))
     tasks = [int(task) for task in tasks]
@@ -64,132 +70,133 @@ def _checked(tasks, num_tasks):
     return tasks
 
 
+def _copy_weights(model: T5, copy: T5, but: Iterable[keras.Variable] = ()) -> None:
+    source, own = named_weights(model), {id(weight) for weight in but}
+    for name, weight in named_weights(copy).items():
+        if id(weight) not in own:
+            weight.assign(source[name])
+
+
+def _folded(model: T5, tasks: list[int]) -> T5:
+    if len(tasks) != 1:
+        raise ValueError(f"bake: tasks={tasks} with fold=True, expected one task")
+    conditioner = model.conditioner
+    if conditioner.reads_input:
+        raise ValueError(
+            f"bake: {conditioner.method} cannot be folded into a plain T5: the "
+            f"{' and '.join(conditioner.reads_input)} "
+            f"{'are' if len(conditioner.reads_input) > 1 else 'is'} conditioned on the "
+            "input, which no fixed kernel is"
+        )
+    plain = T5(model.config, dtype=model.dtype_policy)
+    _copy_weights(model, plain)
+    for stack in STACKS:
+        sites = sites_of_tasks(conditioner, stack, tasks)
+        fold_into_plain(getattr(plain, stack), sites, conditioner.method)
+    return plain
+
+
+def sites_of_tasks(
+    conditioner: Conditioner, stack: str, tasks: list[int]
+) -> StackSites:
+    """What a conditioner that reads no input does in a stack, a row for each task."""
+    task_ids = tf.constant(tasks, tf.int32)
+    if stack == "encoder":
+        return conditioner.encoder(task_ids, training=False)
+    return conditioner.decoder(task_ids, None, None, training=False)
+
+
 class Baked(Conditioner):
     """Constants per task at the sites of another conditioner."""
 
-    def __init__(self, conditioner, tasks, stays):
+    def __init__(
+        self, conditioner: Conditioner, tasks: list[int], stays: list[str]
+    ) -> None:
         super().__init__(
-            autocast=False, name=conditioner.name, dtype=conditioner.dtype_policy
+            conditioner.config,
+            conditioner.num_tasks,
+            method=f"baked {conditioner.method}",
+            name=conditioner.name,
+            dtype=conditioner.dtype_policy,
         )
-        self.num_tasks = conditioner.num_tasks
-        self.config = conditioner.config
-        self.method = f"baked {conditioner.method}"
         self.rest = conditioner if stays else None
+        self.reads_input = tuple(stays)
+        self.needs_first_pass = conditioner.needs_first_pass
         rows = np.full(self.num_tasks, -1, "int32")
         rows[tasks] = np.arange(len(tasks))
-        self._rows, self._stays = rows, tuple(stays)
-        # Past Keras's tracking: templates hold tensors, the tables are tracked below.
-        self.__dict__["templates"] = {}
-        self._tables = []
-        for stack in STACKS:
-            if stack not in stays:
-                sites = self._made(conditioner, stack, tf.constant(tasks, tf.int32))
-                self.templates[stack] = self._stack_template(sites, stack)
+        self._rows = rows
+        # Past Keras's tracking: it would not keep them as they are.
+        self.__dict__["templates"] = {
+            stack: self._template(conditioner, stack, tasks)
+            for stack in STACKS
+            if stack not in stays
+        }
         self.built = True
 
-    @staticmethod
-    def _made(conditioner, stack, tasks):
-        if stack == "encoder":
-            return conditioner.encoder(tasks, training=False)
-        return conditioner.decoder(tasks, None, None, training=False)
+    def _template(
+        self, conditioner: Conditioner, stack: str, tasks: list[int]
+    ) -> StackSites:
+        """The sites of all kept tasks, with weights in place of tensors."""
+        numbers = itertools.count()
 
-    @property
-    def report(self):
-        held = sum(int(np.prod(table.shape)) for table in self._tables)
-        text = f"{held:,} numbers are constants"
-        if self._stays:
-            text += f"; the {' and '.join(self._stays)} reads the input and stays"
-        return text
-
-    def _stack_template(self, sites, stack):
-        blocks = tuple(
-            self._template(block, f"{stack}_block_{i:03d}")
-            for i, block in enumerate(sites.blocks)
-        )
-        return {
-            "blocks": blocks,
-            "tokens": self._kept(sites.tokens, f"{stack}_tokens"),
-            "norm_scale": self._kept(sites.norm_scale, f"{stack}_norm_scale"),
-            "num_keys": sites.num_keys,
-        }
-
-    def _template(self, block, name):
-        """The block's Sites, and the tables of its per-example and shared fields."""
-        if not dataclasses.is_dataclass(block):
-            return block, {}, {}
-        tables, shared = {}, {}
-        for field in dataclasses.fields(block):
-            value = getattr(block, field.name)
-            kept = shared if field.metadata.get("shared") else tables
-            if value is not None and (kept is tables or _holds_tensors(value)):
-                kept[field.name] = self._kept(value, f"{name}_{field.name}")
-        return block, tables, shared
-
-    def _kept(self, value, name):
-        """A nest of tensors as weights that do not train; None stays None."""
-        if value is None:
-            return None
-        numbers = iter(range(10**6))
-
-        def keep(tensor):
+        def keep(tensor: Tensor, is_shared: bool) -> keras.Variable:
             array = ops.convert_to_numpy(tensor)
             weight = self.add_weight(
-                name=f"{name}_{next(numbers)}",
+                name=f"{stack}_{next(numbers)}",
                 shape=array.shape,
-                dtype=tensor.dtype if isinstance(tensor.dtype, str) else None,
+                dtype=tf.as_dtype(tensor.dtype).name,
                 initializer="zeros",
                 trainable=False,
                 autocast=False,
             )
             weight.assign(array)
-            self._tables.append(weight)
             return weight
 
-        return tf.nest.map_structure(keep, value)
+        return map_tensors(keep, sites_of_tasks(conditioner, stack, tasks))
 
-    def encoder(self, task_ids, training=False, first_pass=None):
-        if "encoder" in self._stays:
+    @property
+    def report(self) -> str:
+        """What was baked and what was not, as text."""
+        mine = {id(weight) for weight in self.rest.weights} if self.rest else ()
+        tables = (weight for weight in self.weights if id(weight) not in mine)
+        constants = sum(int(np.prod(table.shape)) for table in tables)
+        text = f"{constants:,} numbers are constants"
+        if self.reads_input:
+            text += f"; the {' and '.join(self.reads_input)} reads the input and stays"
+        return text
+
+    def encoder(
+        self,
+        task_ids: Tensor,
+        training: bool = False,
+        first_pass: Callable | None = None,
+    ) -> StackSites:
+        if "encoder" in self.reads_input:
             return self.rest.encoder(task_ids, training, first_pass)
-        return self._rebuilt("encoder", task_ids)
+        return self._looked_up("encoder", task_ids)
 
-    def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
-        if "decoder" in self._stays:
+    def decoder(
+        self,
+        task_ids: Tensor,
+        encoder_output: Tensor,
+        encoder_mask: Tensor,
+        training: bool = False,
+    ) -> StackSites:
+        if "decoder" in self.reads_input:
             return self.rest.decoder(task_ids, encoder_output, encoder_mask, training)
-        return self._rebuilt("decoder", task_ids)
+        return self._looked_up("decoder", task_ids)
 
-    def _rebuilt(self, stack, task_ids):
+    def _looked_up(self, stack: str, task_ids: Tensor) -> StackSites:
         rows = tf.gather(tf.constant(self._rows), task_ids)
 
-        def look_up(tables):
-            return tf.nest.map_structure(lambda table: tf.gather(table, rows), tables)
+        def of_examples(table: keras.Variable, is_shared: bool) -> Tensor:
+            if is_shared:
+                return tf.convert_to_tensor(table)
+            return tf.gather(table, rows)
 
-        def rebuild(block, tables, shared):
-            if not tables and not shared:
-                return block
-            fields = {name: look_up(table) for name, table in tables.items()}
-            values = {
-                name: tf.nest.map_structure(tf.convert_to_tensor, value)
-                for name, value in shared.items()
-            }
-            return dataclasses.replace(block, **fields, **values)
+        return map_tensors(of_examples, self.templates[stack])
 
-        template = self.templates[stack]
-        tokens, scale = template["tokens"], template["norm_scale"]
-        return StackSites(
-            blocks=tuple(rebuild(*block) for block in template["blocks"]),
-            tokens=None if tokens is None else look_up(tokens),
-            norm_scale=None if scale is None else look_up(scale),
-            num_keys=template["num_keys"],
-        )
-
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         raise NotImplementedError(
             "a baked model is for export; save the model it was baked from"
         )
-
-
-def _holds_tensors(value):
-    leaves = tf.nest.flatten(value)
-    return bool(leaves) and all(
-        tf.is_tensor(leaf) or hasattr(leaf, "assign") for leaf in leaves
-    )

@@ -4,30 +4,36 @@ Each sublayer is norm, layer, dropout, residual. The sites of `sites.py` sit whe
 the papers' methods need them.
 """
 
+from typing import Any
+
+import keras
 from keras import ops
 
 from hypertf.t5.attention import Attention
+from hypertf.t5.config import T5Config
 from hypertf.t5.dropout import Dropout
 from hypertf.t5.feed_forward import FeedForward
 from hypertf.t5.layer import Layer
 from hypertf.t5.norm import RMSNorm
-from hypertf.t5.sites import PLAIN
+from hypertf.t5.sites import PLAIN, Sites
+from hypertf.types import Tensor
 
 
 class Sublayer(Layer):
     """A layer with the norm before it and the dropout after it."""
 
-    def __init__(self, layer, config, seed_generator, **kwargs):
+    def __init__(
+        self,
+        layer: Attention | FeedForward,
+        config: T5Config,
+        seed_generator: keras.random.SeedGenerator,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         policy = {"dtype": self.dtype_policy}
         self.rms_norm = RMSNorm(config.d_model, name="rms_norm", **policy)
         self.layer = layer
         self.dropout = Dropout(config.dropout_rate, seed_generator, **policy)
-
-    def build(self, input_shape=None):
-        self.rms_norm.build()
-        self.layer.build()
-        self.built = True
 
 
 class Block(Layer):
@@ -36,11 +42,18 @@ class Block(Layer):
     The first block of a stack holds the stack's relative bias.
     """
 
-    def __init__(self, config, seed_generator, decoder=False, first=False, **kwargs):
+    def __init__(
+        self,
+        config: T5Config,
+        seed_generator: keras.random.SeedGenerator,
+        decoder: bool = False,
+        first: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         policy = {"dtype": self.dtype_policy}
 
-        def sublayer(index, cls, name, **options):
+        def sublayer(index: int, cls: type, name: str, **options: Any) -> Sublayer:
             layer = cls(config, seed_generator, name=name, **options, **policy)
             number = f"layer_{index:03d}"
             return Sublayer(layer, config, seed_generator, name=number, **policy)
@@ -56,22 +69,16 @@ class Block(Layer):
         last = 2 if decoder else 1
         self.feed_forward = sublayer(last, FeedForward, "DenseReluDense")
 
-    def build(self, input_shape=None):
-        for layer in (self.self_attention, self.cross_attention, self.feed_forward):
-            if layer is not None:
-                layer.build()
-        self.built = True
-
     def call(
         self,
-        x,
-        bias,
-        token_mask=None,
-        memory=None,
-        memory_bias=None,
-        sites=PLAIN,
-        training=False,
-    ):
+        x: Tensor,
+        bias: Tensor,
+        token_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_bias: Tensor | None = None,
+        sites: Sites = PLAIN,
+        training: bool = False,
+    ) -> Tensor:
         """x [batch, length, d_model] -> the same shape.
 
         bias [batch or 1, heads, query, key] holds mask and relative position;
@@ -86,7 +93,14 @@ class Block(Layer):
             )
         return self._feed_forward(x, token_mask, sites, observed, training)
 
-    def _self_attention(self, x, bias, token_mask, sites, training):
+    def _self_attention(
+        self,
+        x: Tensor,
+        bias: Tensor,
+        token_mask: Tensor | None,
+        sites: Sites,
+        training: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The stream after self-attention, and the keys and values it used."""
         sub = self.self_attention
         observed = sites.observe(x, "input")
@@ -100,7 +114,15 @@ class Block(Layer):
         y = sites.after_attention(y, training)
         return x + sub.dropout(y, training=training), keys, values
 
-    def _cross_attention(self, x, keys_values, bias, token_mask, sites, training):
+    def _cross_attention(
+        self,
+        x: Tensor,
+        keys_values: tuple[Tensor, Tensor],
+        bias: Tensor,
+        token_mask: Tensor | None,
+        sites: Sites,
+        training: bool,
+    ) -> Tensor:
         sub = self.cross_attention
         y = sub.rms_norm(x, token_mask, sites.norm_scale("cross_attention"))
         queries = sub.layer.queries(y, sites)
@@ -108,7 +130,14 @@ class Block(Layer):
         y = sub.layer.output(y, sites)
         return x + sub.dropout(y, training=training)
 
-    def _feed_forward(self, x, token_mask, sites, observed, training):
+    def _feed_forward(
+        self,
+        x: Tensor,
+        token_mask: Tensor | None,
+        sites: Sites,
+        observed: Any,
+        training: bool,
+    ) -> Tensor:
         sub = self.feed_forward
         normed = sub.rms_norm(x, token_mask, sites.norm_scale("feed_forward"))
         y = sub.layer(normed, sites=sites, observed=observed, training=training)
@@ -116,7 +145,14 @@ class Block(Layer):
         beside = sites.beside_ffn(x, normed, training)
         return x + y if beside is None else x + y + beside
 
-    def start(self, x, bias, memory, memory_bias, sites):
+    def start(
+        self,
+        x: Tensor | None,
+        bias: Tensor,
+        memory: Tensor,
+        memory_bias: Tensor,
+        sites: Sites,
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None, dict[str, Any]]:
         """Runs the stack's extra tokens x, if any, before the first decoding step.
 
         Returns x, the keys and values so far [batch, heads, extra, d_kv] (None if
@@ -142,7 +178,17 @@ class Block(Layer):
         }
         return x, keys, values, fixed
 
-    def step(self, x, keys, values, index, bias, memory_bias, fixed, sites):
+    def step(
+        self,
+        x: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        index: Tensor,
+        bias: Tensor,
+        memory_bias: Tensor,
+        fixed: dict[str, Any],
+        sites: Sites,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """One decoding step of all beams: x [batch, beams, d_model].
 
         Beams take the place of the length: everything but self-attention treats
@@ -169,7 +215,9 @@ class Block(Layer):
         return x, keys, values
 
 
-def _prepend(extra, keys, values):
+def _prepend(
+    extra: tuple[Tensor, Tensor], keys: Tensor, values: Tensor
+) -> tuple[Tensor, Tensor]:
     """Puts extra keys and values [batch, heads, extra, d_kv] before the real ones."""
     extra_keys, extra_values = (ops.cast(e, keys.dtype) for e in extra)
     return (

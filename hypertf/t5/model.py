@@ -11,6 +11,7 @@ from keras import ops
 
 from hypertf.t5 import beam, decoding, scoring
 from hypertf.t5 import inputs as model_inputs
+from hypertf.t5.conditioner import Conditioner
 from hypertf.t5.config import T5Config
 from hypertf.t5.embedding import Embedding
 from hypertf.t5.inputs import (
@@ -24,7 +25,7 @@ from hypertf.t5.inputs import (
     TASK_IDS,
 )
 from hypertf.t5.products import project
-from hypertf.t5.sites import Conditioner, StackSites
+from hypertf.t5.sites import StackSites
 from hypertf.t5.stacks import Stack, mask_bias
 from hypertf.types import Batch, Tensor
 

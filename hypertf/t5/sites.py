@@ -1,25 +1,58 @@
-"""The places where a method may change T5, and the contract of a conditioner.
+"""The places where a method may change T5.
 
 The blocks know no method. Each of them is given a `Sites`, whose base class below
 does nothing and costs nothing; a method overrides what it uses:
 
-| site | method |
+| site | what it changes |
 |---|---|
 | `keys_values` | extra keys and values in self-attention |
-| `after_attention`, `after_ffn` | on a sublayer's output, before the residual |
-| `beside_ffn` | added beside the feed-forward |
+| `after_attention`, `after_ffn` | a sublayer's output, before the residual |
+| `beside_ffn` | what is added beside the feed-forward |
 | `norm_scale` | the scale of the norm before a sublayer |
 | `kernels`, `project` | the product with a kernel |
 | `observe` | reads the stream inside the block, for `project` |
 
 Extra tokens before a stack's input belong to the stack: `StackSites.tokens`.
+
+A `Sites` with values is a dataclass, and all it holds are its fields:
+
+    @dataclasses.dataclass(frozen=True)
+    class Shift(Sites):
+        by: object  # [batch, 1, d_model]: each example's own
+        factor: float = shared()  # the same for all examples
+
+        def after_ffn(self, y, training):
+            return y + self.factor * self.by
+
+A field holds tensors, or a nest of dicts, lists, tuples and other `Sites` of them.
+Unless it is declared `shared()`, their first axis is the batch. Whoever takes a `Sites`
+apart does so with `map_tensors`: rematerialisation, which hands all tensors to the
+block as inputs, so that gradients reach who made them; and baking, which keeps a table
+of each example's values by task, and the shared ones as they are. A shared field may
+also hold what is no tensor: a number, a name, a Keras layer.
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from hypertf.t5.products import project
+from hypertf.types import Tensor
+
+SHARED = "shared"
+SUBLAYERS = {
+    "encoder": ("self_attention", "feed_forward"),
+    "decoder": ("self_attention", "cross_attention", "feed_forward"),
+}
+STACKS = tuple(SUBLAYERS)
+
+
+def shared(**options: Any) -> Any:
+    """Declares a field of a `Sites` whose value is the same for all examples."""
+    return dataclasses.field(metadata={SHARED: True}, **options)
 
 
 class Sites:
@@ -27,13 +60,17 @@ class Sites:
 
     # Kernels whose product goes through `project`: any of q k v o wi wi_0 wi_1 wo, and
     # of cross-attention cross_q cross_k cross_v cross_o, which have nothing observed.
-    kernels = frozenset()
+    kernels: frozenset[str] = frozenset()
 
-    def keys_values(self):
+    def uses(self, site: str) -> bool:
+        """Whether anything is done at `site`, the name of one of the methods below."""
+        return getattr(type(self), site) is not getattr(Sites, site)
+
+    def keys_values(self) -> tuple[Tensor, Tensor] | None:
         """Keys and values [batch, heads, extra, d_kv] put before the real ones."""
         return None
 
-    def observe(self, x, place):
+    def observe(self, x: Tensor, place: str) -> Any:
         """Reads the stream x [batch, length, d_model] at a place of the block.
 
         `place` is `"input"` (before self-attention) or `"attention"` (after it, the
@@ -43,24 +80,37 @@ class Sites:
         """
         return None
 
-    def project(self, name, x, kernel, observed):
-        """The product of x [batch, length, in] with the kernel `name`."""
+    def project(self, name: str, x: Tensor, kernel: Tensor, observed: Any) -> Tensor:
+        """The product of x [batch, length, in] with the kernel `name`.
+
+        Attention asks for q, k and v together, if one of them is in `kernels`.
+        """
         return project(x, kernel)
 
-    def after_attention(self, y, training):
+    def folded(self, name: str, kernel: Tensor) -> Tensor | None:
+        """The kernel [in, out] whose plain product is what `project` computes.
+
+        Asked of sites made for one example, with a kernel whose name is in `kernels`.
+        None says that there is no such kernel; see `hypertf.export.bake`.
+        """
+        return None
+
+    def after_attention(self, y: Tensor, training: bool) -> Tensor:
+        """What becomes of self-attention's output y before dropout and residual."""
         return y
 
-    def after_ffn(self, y, training):
+    def after_ffn(self, y: Tensor, training: bool) -> Tensor:
+        """What becomes of the feed-forward's output y before dropout and residual."""
         return y
 
-    def beside_ffn(self, x, normed, training):
+    def beside_ffn(self, x: Tensor, normed: Tensor, training: bool) -> Tensor | None:
         """What to add to the stream beside the FFN, after its dropout.
 
         x [batch, length, d_model] is the stream, normed what the FFN reads of it.
         """
         return None
 
-    def norm_scale(self, sublayer):
+    def norm_scale(self, sublayer: str) -> Tensor | None:
         """The scale [batch, 1, d_model] of the norm before `sublayer`, None for T5's.
 
         `sublayer` is `"self_attention"`, `"cross_attention"` or `"feed_forward"`.
@@ -81,53 +131,104 @@ class StackSites:
     [batch, 1, d_model] takes the place of the final norm's scale.
     """
 
-    blocks: tuple
-    tokens: object = None
-    num_keys: int = 0
-    norm_scale: object = None
+    blocks: tuple[Sites, ...]
+    tokens: Any = None
+    num_keys: int = shared(default=0)
+    norm_scale: Any = None
+
+    def __post_init__(self) -> None:
+        for block in self.blocks:
+            check(block)
 
     @classmethod
-    def plain(cls, num_layers):
+    def plain(cls, num_layers: int) -> "StackSites":
+        """Nothing is done in any of `num_layers` blocks."""
         return cls(blocks=(PLAIN,) * num_layers)
 
     @property
-    def num_tokens(self):
+    def num_tokens(self) -> int:
         return 0 if self.tokens is None else self.tokens.shape[1]
 
 
-class Conditioner(keras.layers.Layer):
-    """Turns task ids into what each block needs at its sites.
+def check(sites: Sites) -> None:
+    """Refuses sites that hold values where nobody who takes them apart would look."""
+    kind = type(sites).__name__
+    if not isinstance(sites, Sites):
+        raise TypeError(f"{sites!r} in place of a block's sites, expected a Sites")
+    fields = {f.name: f for f in _fields(sites)}
+    hidden = [name for name in getattr(sites, "__dict__", ()) if name not in fields]
+    if hidden:
+        raise TypeError(
+            f"{kind} holds {', '.join(hidden)} outside the fields of a dataclass, "
+            "where baking and rematerialisation do not look; expected a subclass of "
+            "Sites declared with @dataclasses.dataclass(frozen=True)"
+        )
+    for name, field in fields.items():
+        if not field.metadata.get(SHARED):
+            _check_per_example(getattr(sites, name), f"{kind}.{name}")
 
-    Pure: tensors in, tensors out, nothing kept on layers during a call. What
-    `decoder` returns is made once and then used at every decoding step.
 
-    `num_tasks` is how many tasks it knows: ids are checked against it where their
-    values are at hand. In a compiled function a wrong id is an error of the lookup on
-    CPU, and reads some other task on TPU.
+def _check_per_example(value: Any, path: str) -> None:
+    if isinstance(value, Sites):
+        check(value)
+    elif (inner := _inner(value)) is not None:
+        for key, each in inner:
+            _check_per_example(each, f"{path}[{key!r}]")
+    elif value is not None and not (is_tensor(value) and len(value.shape)):
+        raise TypeError(
+            f"{path} is {value!r}, expected tensors with the batch in front; declare "
+            "what is the same for all examples with hypertf.t5.shared()"
+        )
+
+
+def map_tensors(function: Callable, value: Any, is_shared: bool = False) -> Any:
+    """Sites, or a nest of them, with `function(tensor, is_shared)` for each tensor.
+
+    It walks dicts, lists, tuples and dataclasses in a fixed order; `is_shared` says
+    whether the field that holds the tensor is. What is no tensor stays.
+
+    ```python
+    from hypertf.t5 import map_tensors
+
+    shapes = []
+    sites = hypertf.t5.StackSites((), tokens=np.zeros((8, 4, 16)))
+    map_tensors(lambda x, is_shared: shapes.append((x.shape, is_shared)), sites)
+    ```
     """
+    if is_tensor(value):
+        return function(value, is_shared)
+    if isinstance(value, dict):
+        return {k: map_tensors(function, v, is_shared) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        inner = [map_tensors(function, v, is_shared) for v in value]
+        return type(value)(*inner) if hasattr(value, "_fields") else type(value)(inner)
+    changed = {
+        f.name: map_tensors(
+            function,
+            getattr(value, f.name),
+            is_shared or bool(f.metadata.get(SHARED)),
+        )
+        for f in _fields(value)
+    }
+    return dataclasses.replace(value, **changed) if changed else value
 
-    num_tasks = None
-    # The stacks, "encoder" or "decoder", for which the task ids are not enough.
-    reads_input = ()
 
-    def encoder(self, task_ids, training=False, first_pass=None):
-        """task_ids [batch] -> `StackSites` of the encoder.
+def is_tensor(value: Any) -> bool:
+    """Whether it is a tensor, an array or a variable."""
+    return tf.is_tensor(value) or isinstance(value, keras.Variable) or _is_array(value)
 
-        `first_pass(sites)` runs the encoder, as T5 has it unless other `StackSites`
-        are given, for methods that condition the encoder on what it reads: its
-        output [batch, length, d_model] and mask.
-        """
-        raise NotImplementedError
 
-    def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
-        """`StackSites` of the decoder.
+def _is_array(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and hasattr(value, "shape")
 
-        encoder_output [batch, length, d_model]; encoder_mask [batch, length].
-        """
-        raise NotImplementedError
 
-    def choose_trainable(self, model):
-        """Freezes what the method does not train; called once the model is built."""
+def _fields(value: Any) -> tuple[dataclasses.Field, ...]:
+    is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return dataclasses.fields(value) if is_instance else ()
 
-    def initialize_from(self, model):
-        """Sets weights that start from T5's own; called when those were loaded."""
+
+def _inner(value: Any) -> list[tuple] | None:
+    """Pairs of key and value of what a container holds, None for other values."""
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list | tuple) else None

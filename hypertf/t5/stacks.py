@@ -1,26 +1,36 @@
 """The encoder and the decoder: blocks between an embedding and a final norm."""
 
 import functools
+from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
 from hypertf.t5.attention import MASKED
 from hypertf.t5.blocks import Block
+from hypertf.t5.config import T5Config
 from hypertf.t5.dropout import Dropout
 from hypertf.t5.feed_forward import Kernel
 from hypertf.t5.layer import Layer
 from hypertf.t5.norm import RMSNorm
 from hypertf.t5.relative_bias import relative_bias
 from hypertf.t5.remat import rematerialized
+from hypertf.t5.sites import StackSites
+from hypertf.types import Array, Tensor
 
 
 class Stack(Layer):
     """Dropout, blocks, norm, dropout. `decoder` makes it causal and cross-attending."""
 
     def __init__(
-        self, config, seed_generator, decoder=False, rematerialize=False, **kwargs
-    ):
+        self,
+        config: T5Config,
+        seed_generator: keras.random.SeedGenerator,
+        decoder: bool = False,
+        rematerialize: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.config = config
         self.decoder = decoder
@@ -46,25 +56,22 @@ class Stack(Layer):
             dims = {"d_model": config.d_model, "vocab": config.vocab_size}
             self.logits = Kernel(dims, name="logits", **policy)
 
-    def build(self, input_shape=None):
+    def add_weights(self) -> None:
         # The largest first: later weights take the memory its initializer has freed.
         if self.logits is not None:
             self.logits.build()
-        for layer in (*self.blocks, self.rms_norm):
-            layer.build()
-        self.built = True
 
     def call(
         self,
-        x,
-        sites,
-        token_mask=None,
-        visible=None,
-        positions=None,
-        memory=None,
-        memory_bias=None,
-        training=False,
-    ):
+        x: Tensor,
+        sites: StackSites,
+        token_mask: Tensor | None = None,
+        visible: Tensor | None = None,
+        positions: Array | None = None,
+        memory: Tensor | None = None,
+        memory_bias: Tensor | None = None,
+        training: bool = False,
+    ) -> Tensor:
         """Embedded x [batch, length, d_model] -> the stack's output.
 
         token_mask [batch, length] is True at real tokens. visible [batch or 1, query,
@@ -95,7 +102,9 @@ class Stack(Layer):
         x = self.rms_norm(x, token_mask, sites.norm_scale)
         return self.dropout(x, training=training)
 
-    def with_tokens(self, x, token_mask, sites):
+    def with_tokens(
+        self, x: Tensor, token_mask: Tensor | None, sites: StackSites
+    ) -> tuple[Tensor, Tensor | None]:
         """Puts the extra tokens of `sites` before x and widens the mask."""
         if sites.tokens is None:
             return x, token_mask
@@ -105,7 +114,13 @@ class Stack(Layer):
             token_mask = ops.concatenate([real, token_mask], axis=1)
         return ops.concatenate([tokens, x], axis=1), token_mask
 
-    def bias(self, length, num_keys=0, visible=None, positions=None):
+    def bias(
+        self,
+        length: int,
+        num_keys: int = 0,
+        visible: Array | None = None,
+        positions: Array | None = None,
+    ) -> Tensor:
         """Relative position and mask of self-attention, made once for all blocks.
 
         [batch or 1, heads, length, num_keys + length], float32. The extra keys sit
@@ -132,23 +147,24 @@ class Stack(Layer):
         return bias
 
 
-def mask_bias(visible):
-    """[batch or 1, query, key] -> 0 where visible, a large negative number elsewhere.
+def mask_bias(visible: Array) -> Array:
+    """What to add to attention's logits: 0 where visible, elsewhere far below 0.
 
-    One dimension is added for the heads: [batch or 1, 1, query, key].
+    visible [batch or 1, query, key]; one dimension is added for the heads: [batch or
+    1, 1, query, key].
     """
     if isinstance(visible, np.ndarray):
         return np.where(visible, 0.0, MASKED).astype("float32")[:, None]
     return ops.where(visible, 0.0, MASKED)[:, None]
 
 
-def _always_visible(bias, num_keys):
+def _always_visible(bias: Array, num_keys: int) -> Array:
     if not num_keys:
         return bias
     return ops.pad(bias, ((0, 0), (0, 0), (0, 0), (num_keys, 0)))
 
 
-def _before(extra, positions):
+def _before(extra: Array, positions: Array) -> Array:
     """Positions of the extra keys [1, num_keys], then those of the tokens."""
     if isinstance(positions, np.ndarray):
         return np.concatenate([extra, positions], axis=1)

@@ -261,7 +261,10 @@ def test_tasks_differ_and_do_not_depend_on_their_mates():
     [
         ({"sharing": "tasks"}, "sharing='tasks', expected one of 'layer'"),
         ({"task_features": 0}, "task_features=0, expected an integer >= 1"),
-        ({"task_projector": False}, "task_hidden=7, expected None with task_projector"),
+        (
+            {"task_projector": False},
+            "task_hidden=7, expected None: no effect with task_projector",
+        ),
         ({"adapter_blocks": 1}, "adapter_blocks=1, expected True or False"),
         (
             {"adapter_blocks": False, "trains": "task"},

@@ -304,7 +304,7 @@ def test_config_round_trip(name):
         ({"reduction": 0, "bottleneck": None}, "reduction=0, expected an integer >= 1"),
         ({"reduction": 16}, "reduction=16, expected None beside bottleneck=4"),
         ({"bottleneck": None}, "reduction=32, expected at most d_model=16"),
-        ({"norms": "yes"}, "norms='yes', expected one of True, False"),
+        ({"norms": "yes"}, "norms='yes', expected True or False"),
         ({"hidden_size": 0}, "hidden_size=0, expected an integer >= 1"),
         ({"trains": "prompts"}, "trains='prompts', expected one of"),
     ],

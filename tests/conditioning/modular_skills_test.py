@@ -215,7 +215,7 @@ def test_noise_makes_the_relaxed_bernoulli():
         ({"kernels": ()}, r"kernels=\(\), expected some of"),
         ({"kernels": ("q", "q")}, "kernels=.*, each once"),
         ({"skills": 0}, "skills=0, expected an integer >= 1"),
-        ({"temperature": 0.0}, "temperature=0.0, expected > 0 or None"),
+        ({"temperature": 0.0}, "temperature=0.0, expected a number > 0"),
         ({"finegrained": 1}, "finegrained=1, expected True or False"),
     ],
 )

@@ -118,7 +118,7 @@ class Golden:
             parts = [_swap_written(part, rows[of_map[1]]) for part in parts]
         if transpose:
             parts = [part.T for part in parts]
-        return parts[0] if "tasks" not in self._dims(name) else np.stack(parts)
+        return parts[0] if "task_num" not in self._dims(name) else np.stack(parts)
 
     @property
     def d_model(self):

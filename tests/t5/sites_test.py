@@ -1,12 +1,15 @@
 """The sites sit where the methods need them, in training and in decoding alike."""
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
 
 import hypertf
-from hypertf.t5 import Conditioner, Sites, StackSites
+from hypertf.t5 import Conditioner, Sites, StackSites, map_tensors, shared
 from hypertf.t5.products import project
 from hypertf.t5.relative_bias import buckets
 from tests.helpers import log_likelihood, relative_error, rows, tiny_config, tiny_model
@@ -18,8 +21,8 @@ class EverySite(Conditioner):
     """Uses all sites at once, with random weights per task and layer."""
 
     def __init__(self, config, num_tokens=2, num_keys=3):
-        super().__init__(name="conditioner")
-        self.config, self.num_tokens, self.num_keys = config, num_tokens, num_keys
+        super().__init__(config, TASKS)
+        self.num_tokens, self.num_keys = num_tokens, num_keys
 
     def build(self, input_shape=None):
         c = self.config
@@ -65,11 +68,13 @@ class EverySite(Conditioner):
         return StackSites(blocks, tokens=tokens, num_keys=self.num_keys)
 
 
+@dataclasses.dataclass(frozen=True)
 class EveryBlock(Sites):
-    kernels = frozenset(["wo"])
+    w: dict  # {name: [batch, ...]}
+    gate: Any = shared()
+    num_tokens: int = shared()
 
-    def __init__(self, weights, gate, num_tokens):
-        self.w, self.gate, self.num_tokens = weights, gate, num_tokens
+    kernels = frozenset(["wo"])
 
     def keys_values(self):
         both = (self.w["keys"], self.w["values"])  # [batch, extra, heads, d_kv]
@@ -212,8 +217,8 @@ class Idle(Conditioner):
     """Uses no site at all."""
 
     def __init__(self, config):
-        super().__init__()
-        self.config, self.built = config, True
+        super().__init__(config, TASKS)
+        self.built = True
 
     def encoder(self, task_ids, training=False, first_pass=None):
         return StackSites.plain(self.config.num_encoder_layers)
@@ -247,3 +252,49 @@ def test_a_conditioner_needs_task_ids_and_unpacked_rows():
 def test_conditioner_weights_are_named_after_it():
     names = hypertf.t5.named_weights(conditioned())
     assert "conditioner/keys" in names
+
+
+def test_baked_equals_unbaked():
+    """What EverySite does depends on the task alone, but for the token it observes."""
+    model = conditioned()
+    inputs = {**batch(), "decoder_tokens": rows([3, 4, 5], 5)}
+    baked = hypertf.export.bake(model)
+    assert relative_error(baked(inputs), model(inputs)) < 1e-6
+
+
+class PlainClass(Sites):
+    """Not a dataclass: what it holds can be found by nobody."""
+
+    def __init__(self, shift):
+        self.shift = shift
+
+    def after_ffn(self, y, training):
+        return y + self.shift[:, None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbered(Sites):
+    shift: Any
+    factor: float = 2.0  # not declared as shared
+
+
+def test_sites_that_hide_what_they_hold_are_refused():
+    with pytest.raises(TypeError, match="PlainClass holds shift outside the fields"):
+        StackSites((PlainClass(tf.zeros([4, 16])),))
+    with pytest.raises(TypeError, match=r"Numbered.factor is 2.0, expected tensors"):
+        StackSites((Numbered(tf.zeros([4, 16])),))
+    with pytest.raises(TypeError, match=r"Numbered.shift\[0\]\['a'\] is 'word'"):
+        StackSites((Numbered([{"a": "word"}]),))
+    with pytest.raises(TypeError, match="None in place of a block's sites"):
+        StackSites((None,))
+
+
+def test_map_tensors_walks_every_nest():
+    block = EveryBlock({"a": tf.ones([2]), "b": [(tf.ones([3]),)]}, tf.ones([4]), 7)
+    stack = StackSites((block, Sites()), tokens=tf.ones([5]), num_keys=2)
+    seen = []
+    other = map_tensors(lambda x, s: (seen.append((len(x), s)), x + 1)[1], stack)
+    assert seen == [(2, False), (3, False), (4, True), (5, False)]
+    assert other.num_keys == 2 and other.blocks[0].num_tokens == 7
+    assert (other.blocks[0].w["b"][0][0].numpy() == 2).all()
+    assert (other.tokens.numpy() == 2).all() and (stack.tokens.numpy() == 1).all()

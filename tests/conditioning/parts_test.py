@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from hypertf.conditioning import base
+from hypertf.conditioning import parts
 
 TASKS = 3
 
@@ -18,7 +18,7 @@ def test_look_up_is_gather_with_the_same_gradient(axis, dtype):
     ids = tf.constant([2, 0, 2, 2])
     weights = None
     found = []
-    for gather in (tf.gather, base.look_up):
+    for gather in (tf.gather, parts.look_up):
         with tf.GradientTape() as tape:
             tape.watch(x)
             y = gather(x, ids, axis=axis)
@@ -36,4 +36,4 @@ def test_look_up_is_gather_with_the_same_gradient(axis, dtype):
 def test_look_up_of_an_unknown_task_is_an_error():
     x = tf.zeros([TASKS, 2])
     with pytest.raises(tf.errors.InvalidArgumentError, match="not in"):
-        tf.function(base.look_up)(x, tf.constant([0, TASKS]))
+        tf.function(parts.look_up)(x, tf.constant([0, TASKS]))
