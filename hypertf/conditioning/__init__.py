@@ -43,7 +43,10 @@ from hypertf.conditioning import (  # noqa: F401
     hyperformer,
     hypergrid,
     hyperprompt,
+    ia3,
+    lora,
     modular_skills,
+    mpt,
     prompt_tuning,
 )
 from hypertf.conditioning.method import Method

@@ -30,6 +30,11 @@ def bake(model: T5, tasks: Iterable[int] | None = None, fold: bool = False) -> T
     conditioner = hypertf.conditioning.create("hyperformer++", config, num_tasks=8)
     model = hypertf.T5(config, conditioner=conditioner)
     baked = hypertf.export.bake(model)
+
+    conditioner = hypertf.conditioning.create("lora", config, num_tasks=8)
+    model = hypertf.T5(config, conditioner=conditioner)
+    plain = hypertf.export.bake(model, tasks=[3], fold=True)  # a T5 of task 3
+    hypertf.checkpoints.save(plain, "task_3", format="huggingface")
     ```
 
     Args:
