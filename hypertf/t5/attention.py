@@ -49,7 +49,7 @@ class Attention(Layer):
             dtype=self.dtype_policy,
         )
 
-    def build(self, input_shape: Any = None) -> None:
+    def add_weights(self) -> None:
         c = self.config
         inward = {"d_model": c.d_model, "heads": c.d_heads}
         outward = {"heads": c.d_heads, "d_model": c.d_model}
@@ -66,7 +66,6 @@ class Attention(Layer):
                 {"heads": c.num_heads, "buckets": c.num_buckets},
                 keras.initializers.GlorotUniform(),
             )
-        self.built = True
 
     def split_heads(self, x: Tensor) -> Tensor:
         """Turns [batch, length, heads * d_kv] into [batch, heads, length, d_kv]."""

@@ -35,10 +35,9 @@ class Embedding(Layer):
         super().__init__(**kwargs)
         self.config = config
 
-    def build(self, input_shape: Any = None) -> None:
+    def add_weights(self) -> None:
         dims = {"vocab": self.config.vocab_size, "d_model": self.config.d_model}
         self.embedding = add_weight(self, "embedding", dims, normal(1.0))
-        self.built = True
 
     def call(self, tokens: Tensor) -> Tensor:
         """Looks up tokens [batch, length]: [batch, length, d_model]."""

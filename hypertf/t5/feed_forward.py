@@ -21,9 +21,8 @@ class Kernel(Layer):
         super().__init__(**kwargs)
         self.dims = dims
 
-    def build(self, input_shape: Any = None) -> None:
+    def add_weights(self) -> None:
         self.kernel = add_weight(self, "kernel", self.dims, fan_in())
-        self.built = True
 
 
 class FeedForward(Layer):
@@ -44,11 +43,6 @@ class FeedForward(Layer):
         self.wi = [Kernel(inward, name=name, **policy) for name in names]
         self.wo = Kernel(outward, name="wo", **policy)
         self.dropout = Dropout(config.dropout_rate, seed_generator, **policy)
-
-    def build(self, input_shape: Any = None) -> None:
-        for layer in (*self.wi, self.wo):
-            layer.build()
-        self.built = True
 
     def call(
         self,

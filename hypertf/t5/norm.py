@@ -18,10 +18,9 @@ class RMSNorm(Layer):
         super().__init__(**kwargs)
         self.d_model = d_model
 
-    def build(self, input_shape: Any = None) -> None:
+    def add_weights(self) -> None:
         dims = {"d_model": self.d_model}
         self.scale = add_weight(self, "scale", dims, "ones")
-        self.built = True
 
     def call(
         self, x: Tensor, token_mask: Tensor | None = None, scale: Tensor | None = None
