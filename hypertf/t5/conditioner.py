@@ -30,6 +30,8 @@ class Conditioner(keras.layers.Layer):
         reads_input: the stacks, "encoder" or "decoder", for which the task ids are
             not enough. What other stacks do can be baked.
         needs_first_pass: whether `encoder` calls `first_pass`.
+        what_trains: which weights `choose_trainable` leaves to train, in a word; the
+            methods' are keys of `hypertf.conditioning.TRAINS`.
     """
 
     config: T5Config
@@ -37,6 +39,7 @@ class Conditioner(keras.layers.Layer):
     method: str
     reads_input: tuple[str, ...] = ()
     needs_first_pass: bool = False
+    what_trains: str = "all"
 
     def __init__(
         self,
