@@ -283,6 +283,7 @@ class T5(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
+        """Makes a model of what `get_config` returned."""
         config = dict(config)
         conditioner = config.pop("conditioner", None)
         if conditioner is not None:

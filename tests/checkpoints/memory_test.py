@@ -15,19 +15,25 @@ pytestmark = pytest.mark.slow
 # The head is stored transposed; embedding and head are a seventh of the model each.
 SIZE = "t5.1.1-small"
 VOCABULARY = 16000
+FORMATS = {
+    "huggingface": {"format": "huggingface", "dtype": "bfloat16"},
+    "mesh": {"format": "mesh", "dtype": "float32"},
+}
+LIMIT = 0.3  # of the model
 
-# Runs an action on a tiny model, so that TensorFlow is warm, then on the real one.
-# Prints bytes: the model's, and how far the peak rose above the built model.
+# Runs actions on a tiny model, so that TensorFlow is warm, then on the real one.
+# Prints the bytes of the model, and how far the peak of each action rose above what
+# there was before it.
 PROGRAM = """
 import json, sys, tempfile
 import hypertf
 from hypertf import checkpoints
 
-action, path, size, vocabulary, options = sys.argv[1:]
-options = json.loads(options)
+size, vocabulary, actions = sys.argv[1:]
+actions = json.loads(actions)  # [name, path, options] of each
 
-def run(model, path):
-    if action == "load":
+def run(model, name, path, options):
+    if name == "load":
         checkpoints.load(model, path)
     else:
         checkpoints.save(model, path, **options)
@@ -38,61 +44,51 @@ def memory(field):
     return 1024 * int(lines[field].split()[0])
 
 tiny = hypertf.T5(hypertf.T5Config.from_name(size, d_model=8, d_ff=8, vocab_size=8))
-with tempfile.TemporaryDirectory() as folder:
-    if action == "load":
+for name, path, options in actions:
+    with tempfile.TemporaryDirectory() as folder:
         checkpoints.save(tiny, folder + "/x", **options)
-    run(tiny, folder + "/x")
+        checkpoints.load(tiny, folder + "/x")
 
 config = hypertf.T5Config.from_name(size, vocab_size=int(vocabulary))
 model = hypertf.T5(config)
-with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # the peak starts anew
-before = memory("VmRSS")
-run(model, path)
+rises = []
+for action in actions:
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the peak starts anew
+    before = memory("VmRSS")
+    run(model, *action)
+    rises.append(memory("VmHWM") - before)
 parameters = sum(w.value.shape.num_elements() for w in model.weights)
-print(4 * parameters, memory("VmHWM") - before)
+print(json.dumps([4 * parameters, rises]))
 """
 
 
-# Freed memory goes back to the system at once, so that what building the model left
-# free hides nothing. By default oneDNN's allocator and the C library keep it.
+# Freed memory goes back to the system at once, so that what building the model, or an
+# action before, left free hides nothing. By default oneDNN's allocator and the C
+# library keep it.
 EXACT = {"TF_ENABLE_ONEDNN_OPTS": "0", "MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
-def extra_memory(action, path, environment, **options):
-    """The rise of the peak, as a part of the model."""
-    if not os.access("/proc/self/clear_refs", os.W_OK):
-        pytest.skip("only Linux tells the peak of a part of a process")
-    arguments = [action, str(path), SIZE, str(VOCABULARY), json.dumps(options)]
+def extra_memory(actions, environment):
+    """The rise of the peak in each action, as a part of the model."""
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
+        [sys.executable, "-c", PROGRAM, SIZE, str(VOCABULARY), json.dumps(actions)],
         env={**os.environ, **environment, **path},
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    model, extra = map(int, result.stdout.split()[-2:])
+    model, rises = json.loads(result.stdout.splitlines()[-1])
     assert model > 200e6
-    print(
-        f"{action} {options} {environment}: {extra / model:.3f} of {model / 1e6:.0f} MB"
-    )
-    return extra / model
+    return [rise / model for rise in rises]
 
 
-@pytest.mark.parametrize(
-    ("format", "dtype"), [("huggingface", "bfloat16"), ("mesh", "float32")]
-)
-def test_save_then_load(tmp_path, format, dtype):
-    path = tmp_path / "model.ckpt-0"  # a folder's name as well
-    options = {"format": format, "dtype": dtype}
-    assert extra_memory("save", path, EXACT, **options) < 0.3
-    assert extra_memory("load", path, EXACT, **options) < 0.3
-    assert extra_memory("load", path, {}, **options) < 0.3
-
-
-def test_load_a_kerashub_preset(tmp_path):
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory):
+    """A folder of KerasHub's."""
+    folder = tmp_path_factory.mktemp("preset")
     config = hypertf.T5Config.from_name(SIZE, vocab_size=VOCABULARY)
     keras_hub.models.T5Backbone(
         vocabulary_size=config.vocab_size,
@@ -104,5 +100,41 @@ def test_load_a_kerashub_preset(tmp_path):
         activation="gelu",
         use_gated_activation=True,
         tie_embedding_weights=False,
-    ).save_to_preset(tmp_path)
-    assert extra_memory("load", tmp_path, EXACT) < 0.3
+    ).save_to_preset(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory, preset):
+    """The folder of what was written, and the rises of all actions, by their names."""
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("only Linux tells the peak of a part of a process")
+    folder = tmp_path_factory.mktemp("memory")
+    actions = {}
+    for name, options in FORMATS.items():
+        path = str(folder / name / "model.ckpt-0")  # a folder's name as well
+        actions["save", name] = ["save", path, options]
+        actions["load", name] = ["load", path, options]
+    actions["load", "kerashub"] = ["load", preset, {}]
+    rises = extra_memory(list(actions.values()), EXACT)
+    return folder, dict(zip(actions, rises, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("action", "name"),
+    [
+        ("save", "huggingface"),
+        ("load", "huggingface"),
+        ("save", "mesh"),
+        ("load", "mesh"),
+        ("load", "kerashub"),
+    ],
+)
+def test_an_action_needs_little_memory(exact, action, name):
+    assert exact[1][action, name] < LIMIT
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_so_does_loading_with_the_usual_allocators(exact, name):
+    action = ["load", str(exact[0] / name / "model.ckpt-0"), FORMATS[name]]
+    assert extra_memory([action], {})[0] < LIMIT

