@@ -10,20 +10,20 @@ import tensorflow as tf
 import hypertf
 from hypertf.t5 import named_weights
 from hypertf.training import token_losses
-from tests.conftest import shared_path
 from tests.helpers import relative_error
+from tests.parity.goldens import golden_folders
 
 TOLERANCE = 1e-4
 
 
-@pytest.fixture(scope="module", params=["hf_t5_v1_0", "hf_t5_v1_1"])
+@pytest.fixture(scope="module", params=golden_folders("hf_t5*/**/config.json"))
 def golden(request, tmp_path_factory):
     """The golden's model, its arrays, and how its beams were made."""
-    source = shared_path(f"goldens/{request.param}")
+    source = request.param
 
     def model_of(tensors):
         """Reads the tensors as a Hugging Face folder would hold them."""
-        folder = tmp_path_factory.mktemp(request.param)
+        folder = tmp_path_factory.mktemp(source.name)
         shutil.copy(source / "config.json", folder)
         shutil.copy(source / tensors, folder / "model.safetensors")
         model = hypertf.T5(hypertf.checkpoints.read_config(folder))

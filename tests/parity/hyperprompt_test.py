@@ -16,8 +16,8 @@ from hypertf.conditioning import create
 from hypertf.conditioning import prompts as prompt_layers
 from hypertf.t5 import named_weights
 from hypertf.training import T5Loss, token_losses
-from tests.conftest import shared_path
 from tests.helpers import relative_error
+from tests.parity.goldens import golden_folders
 
 TOLERANCE = 1e-4
 STACKS = ("encoder", "decoder")
@@ -39,18 +39,10 @@ RENAMED = (
 
 def our_name(name):
     for pattern, ours in RENAMED:
-        name, found = re.subn(pattern, ours, name)
-        if found and "_up" in pattern:
+        name, replaced = re.subn(pattern, ours, name)
+        if replaced and "_up" in pattern:
             break  # theirs and ours have the two words the other way round
     return name
-
-
-def folders():
-    goldens = shared_path("goldens")
-    found = sorted(goldens.glob("hyperprompt_*/**/config.json"))
-    return [
-        pytest.param(f.parent, id=str(f.parent.relative_to(goldens))) for f in found
-    ]
 
 
 def model_of(folder, stacks=STACKS, **kwargs):
@@ -105,7 +97,7 @@ def load(model, folder, dims, stacks):
         ]
 
 
-@pytest.fixture(scope="module", params=folders())
+@pytest.fixture(scope="module", params=golden_folders("hyperprompt_*/**/config.json"))
 def golden(request):
     """The golden's folder, its model, and the arrays of its main case."""
     return (
@@ -113,6 +105,13 @@ def golden(request):
         model_of(request.param),
         dict(np.load(request.param / "io.npz")),
     )
+
+
+def arrays_of(path):
+    """What a file of the golden holds; not every golden has every file."""
+    if not path.exists():
+        pytest.skip(f"{path.parent} has no {path.name}")
+    return dict(np.load(path))
 
 
 def inputs_of(io):
@@ -174,7 +173,7 @@ def test_greedy(golden):
 
 def test_padding_is_masked(golden):
     folder, model, _ = golden
-    io = dict(np.load(folder / "io_padded.npz"))
+    io = arrays_of(folder / "io_padded.npz")
     encoder_output, _ = model.encode(inputs_of(io))
     assert relative_error(encoder_output, io["trimmed_encoder_output"]) < TOLERANCE
     logits = model(inputs_of(io))
@@ -187,10 +186,7 @@ def test_padding_is_masked(golden):
 @pytest.mark.parametrize("stack", STACKS)
 def test_prompts_in_one_stack_only(golden, stack):
     folder, _, io = golden
-    path = folder / f"io_{stack}_only.npz"
-    if not path.exists():
-        pytest.skip(f"{folder} has no {path.name}")
-    expected = dict(np.load(path))
+    expected = arrays_of(folder / f"io_{stack}_only.npz")
     model = model_of(folder, stacks=(stack,))
     encoder_output, _ = model.encode(inputs_of(io))
     logits = model(inputs_of(io))

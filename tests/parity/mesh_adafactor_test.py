@@ -5,17 +5,10 @@ import numpy as np
 import pytest
 
 from hypertf.optimizers import Adafactor
-from tests.conftest import shared_path
-
-FOLDER = shared_path("goldens/mesh_adafactor")
-FILES = sorted(FOLDER.glob("*.npz"))
+from tests.parity.goldens import golden_files
 
 
-def test_there_are_recordings():
-    assert FILES, f"{FOLDER} holds no .npz file"
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", golden_files("mesh_adafactor*/**/*.npz"))
 def test_values_and_slots_equal_mesh(path):
     recorded = dict(np.load(path))
     variables = {

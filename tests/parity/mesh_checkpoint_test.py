@@ -10,12 +10,12 @@ import tensorflow as tf
 import hypertf
 from hypertf import checkpoints
 from hypertf.t5 import named_weights
-from tests.conftest import shared_path
+from tests.parity.goldens import golden_folders
 
 
-@pytest.fixture(scope="module")
-def golden():
-    return shared_path("goldens/mesh_t5")
+@pytest.fixture(scope="module", params=golden_folders("mesh_t5*/**/variables.json"))
+def golden(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")

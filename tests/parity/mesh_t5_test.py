@@ -1,6 +1,7 @@
 """The plain T5 equals Mesh TensorFlow's: a real checkpoint, packed rows, training."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import hypertf
 from hypertf.t5 import named_weights
 from hypertf.t5.inputs import shift_right
 from hypertf.training import T5Loss
-from tests.conftest import shared_path
 from tests.helpers import relative_error
+from tests.parity.goldens import golden_folders
 
 TOLERANCE = 1e-4
 # What Mesh calls a packed row's parts, and what the model does.
@@ -24,9 +25,9 @@ PACKED = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder():
-    return shared_path("goldens/mesh_t5")
+@pytest.fixture(scope="module", params=golden_folders("mesh_t5*/**/variables.json"))
+def folder(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -113,15 +114,19 @@ def test_greedy(model, decode):
 
 
 def test_beams(model, decode):
-    expected = decode["beam4_clean"]
-    ids, scores = model.generate(
-        {"encoder_tokens": decode["decode_inputs"]},
-        expected.shape[1],
-        beam_size=4,
-        return_scores=True,
-    )
-    np.testing.assert_array_equal(ids, expected)
-    assert relative_error(scores, decode["beam4_score"]) < TOLERANCE
+    sizes = [re.fullmatch(r"beam(\d+)_clean", key) for key in decode]
+    sizes = [int(match[1]) for match in sizes if match]
+    assert sizes
+    for beam_size in sizes:
+        expected = decode[f"beam{beam_size}_clean"]
+        ids, scores = model.generate(
+            {"encoder_tokens": decode["decode_inputs"]},
+            expected.shape[1],
+            beam_size=beam_size,
+            return_scores=True,
+        )
+        assert np.array_equal(ids, expected)
+        assert relative_error(scores, decode[f"beam{beam_size}_score"]) < TOLERANCE
 
 
 @pytest.mark.parametrize("jit", [False, True])
