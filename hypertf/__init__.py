@@ -1,6 +1,14 @@
 """hypertf: one T5, every task."""
 
-from hypertf import analysis, checkpoints, conditioning, export, optimizers, training
+from hypertf import (
+    analysis,
+    checkpoints,
+    conditioning,
+    export,
+    optimizers,
+    testing,
+    training,
+)
 from hypertf.optimizers import Adafactor
 from hypertf.t5 import T5, T5Config
 
@@ -13,5 +21,6 @@ __all__ = [
     "conditioning",
     "export",
     "optimizers",
+    "testing",
     "training",
 ]

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 import hypertf
+from hypertf.testing.case import log_likelihood, relative_error, rows  # noqa: F401
 
 
 def tiny_config(**overrides):
@@ -32,16 +33,6 @@ def tiny_model(seed=0, conditioner=None, **overrides):
     return model
 
 
-def rows(lengths, width, vocab_size=60, seed=0):
-    """Token rows of the given lengths, ended by 1 and padded with 0 to `width`."""
-    rng = np.random.default_rng(seed)
-    tokens = rng.integers(2, vocab_size, (len(lengths), width)).astype("int32")
-    for row, length in zip(tokens, lengths, strict=True):
-        row[length - 1] = 1
-        row[length:] = 0
-    return tokens
-
-
 def mixed_batch(tasks=(0, 2, 1, 2)):
     """Rows of these tasks, of several lengths."""
     return {
@@ -54,24 +45,3 @@ def mixed_batch(tasks=(0, 2, 1, 2)):
 def count(weights):
     """How many numbers they hold."""
     return sum(int(np.prod(weight.shape)) for weight in weights)
-
-
-def log_likelihood(model, batch, ids):
-    """Of what was written up to its end token, by one pass over the whole of it.
-
-    Unlike `model.score`, counts padding that a random model wrote as text.
-    """
-    ids = np.asarray(ids)
-    logits = model({**batch, "decoder_tokens": np.pad(ids, ((0, 0), (1, 0)))[:, :-1]})
-    chosen = np.take_along_axis(
-        keras.ops.log_softmax(logits).numpy(), ids[:, :, None], axis=-1
-    )[:, :, 0]
-    ended = np.cumsum(ids == 1, axis=1) - (ids == 1)
-    return np.where(ended, 0, chosen).sum(axis=1)
-
-
-def relative_error(got, expected):
-    """Largest difference, relative to the scale of what is expected."""
-    got, expected = np.asarray(got, "float64"), np.asarray(expected, "float64")
-    assert got.shape == expected.shape, f"{got.shape} is not {expected.shape}"
-    return np.abs(got - expected).max() / max(np.abs(expected).max(), 1e-30)
