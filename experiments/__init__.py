@@ -1,1 +1,17 @@
-"""Programs with absl flags; the only place that reads flags."""
+"""Programs that train, score, report and measure, and what they are made of.
+
+Each program is a function that a notebook calls, and a command with flags:
+
+    from experiments.train import train          python -m experiments.train --help
+    from experiments.evaluate import evaluate    python -m experiments.evaluate --help
+    from experiments.report import report        python -m experiments.report --help
+    from experiments.bench import bench          python -m experiments.bench --help
+    from experiments.quickstart import quickstart
+
+`runs/` has what a run is made of, `reports/` tables and plots, `configs/` the named
+configurations with what the papers print beside them, `benchmarks/` what is timed.
+"""
+
+from experiments.runs.quiet_start import start_tensorflow
+
+start_tensorflow()  # before any module imports it

@@ -6,114 +6,165 @@
     python -m experiments.evaluate --model_dir=... --split=test --submission=OUT
 
 Prints a table, the best single checkpoint and the best of each task; writes
-eval/<split>.json, TensorBoard scalars under eval/ and predictions beside them.
+eval/<split>.json, TensorBoard scalars under eval/ and predictions beside them. With
+--submission it also writes the files for the servers of GLUE and SuperGLUE, zips a
+benchmark that is complete and names what is missing in one that is not.
 """
 
+import os
 import time
+from collections.abc import Iterator, Sequence
 
-from absl import app, flags, logging
+from absl import app, flags
 
-from experiments import build, run_results, scoring, settings
-from experiments.configs.config import DECODING
+from experiments.runs import components, config_file, program, server_files
+from experiments.runs import flags as run_flags
+from experiments.runs.config import DECODING
+from experiments.runs.eval_results import Results
+from experiments.runs.prediction import Scorer
 from hypertf import training
 
-FLAGS = flags.FLAGS
-flags.DEFINE_string("model_dir", None, "Folder of the run.")
-flags.DEFINE_string("data_dir", None, "Folder of the TFDS data.")
-flags.DEFINE_string(
-    "checkpoints", "latest", "latest, all, follow (until the last step), or steps."
-)
-flags.DEFINE_string("split", "validation", "Split of the tasks.")
-flags.DEFINE_list("tasks", [], "Tasks to score; all of the mixture by default.")
-flags.DEFINE_enum("decoding", None, DECODING, "By default as the run was configured.")
-flags.DEFINE_integer("beam_size", None, "Beams of beam search.", lower_bound=1)
-flags.DEFINE_integer("batch_size", 64, "Examples at a time.", lower_bound=1)
-flags.DEFINE_string("submission", None, "Folder for files for the benchmark servers.")
-flags.DEFINE_enum("strategy", "auto", training.STRATEGIES, "Devices to run on.")
-flags.DEFINE_string("tpu", None, "Name of the TPU; local on a TPU VM.")
-flags.DEFINE_integer("poll", 30, "With follow, seconds between two looks.")
+Checkpoints = str | int | Sequence[int]
 
 
-def main(argv):
-    if argv[1:]:
-        raise app.UsageError(f"unexpected argument {argv[1]!r}; see --help")
-    if FLAGS.model_dir is None:
-        raise app.UsageError("--model_dir is not set; expected the folder of a run")
-    settings.be_quiet(FLAGS)
-    try:
-        evaluate(build.expand(FLAGS.model_dir), FLAGS)
-    except (ValueError, OSError) as error:
-        logging.debug("%s", error, exc_info=True)
-        raise SystemExit(f"experiments.evaluate: {error}") from None
+def evaluate(
+    model_dir: str | os.PathLike,
+    *,
+    checkpoints: Checkpoints = "latest",
+    split: str = "validation",
+    tasks: Sequence[str] = (),
+    decoding: str | None = None,
+    beam_size: int | None = None,
+    batch_size: int = 64,
+    submission: str | os.PathLike | None = None,
+    data_dir: str | os.PathLike | None = None,
+    strategy: str = "auto",
+    tpu: str | None = None,
+    poll: float = 30,
+) -> Results:
+    """Scores checkpoints of a run and prints the table; returns all its scores.
 
+    ```python
+    from experiments.evaluate import evaluate
 
-def evaluate(model_dir, options):
-    """Scores what the options ask for; returns the `run_results.Results`."""
-    config = settings.read(model_dir)
-    changes = {
-        name: getattr(options, name)
-        for name in ("decoding", "beam_size")
-        if getattr(options, name) is not None
-    }
-    config = config.replace(**changes)
-    strategy = training.make_strategy(options.strategy, options.tpu)
-    training.check_batch_size(strategy, options.batch_size)
-    scorer = scoring.Scorer(
+    results = evaluate("/tmp/nano", checkpoints="all", decoding="rank")
+    print(results.best_step(), results.scores[results.best_step()])
+    ```
+
+    Args:
+        model_dir: folder of the run.
+        checkpoints: "latest", "all", "follow" (until the last step), or steps.
+        split: of the tasks.
+        tasks: names of those to score; all of the mixture by default.
+        decoding: "greedy", "beam" or "rank"; by default as the run was configured.
+        beam_size: beams of beam search; by default as configured.
+        batch_size: examples at a time.
+        submission: folder for files for the benchmarks' servers.
+        data_dir: folder of the TFDS data, by default TFDS's own.
+        strategy: devices to run on, one of `hypertf.training.STRATEGIES`.
+        tpu: name of the TPU; "local" on a TPU VM.
+        poll: with "follow", seconds between two looks.
+    """
+    model_dir = components.expand(model_dir)
+    config = config_file.read(model_dir)
+    changes = {"decoding": decoding, "beam_size": beam_size}
+    config = config.replace(**{k: v for k, v in changes.items() if v is not None})
+    if submission is not None:
+        server_files.check(config, split, tasks)
+    results = Results(model_dir, split)
+    steps = steps_asked(
+        model_dir, checkpoints, config.steps, set(results.records), poll
+    )
+    strategy = training.make_strategy(strategy, tpu)
+    training.check_batch_size(strategy, batch_size)
+    scorer = Scorer(
         config,
         strategy,
-        split=options.split,
-        tasks=options.tasks,
-        batch_size=options.batch_size,
-        data_dir=build.expand(options.data_dir),
+        split=split,
+        tasks=tasks,
+        batch_size=batch_size,
+        data_dir=components.expand(data_dir),
     )
-    found = run_results.Results(model_dir, options.split)
+    announce(scorer, model_dir)
+    predictions = _score(scorer, model_dir, steps, results)
+    if submission is not None:
+        if predictions is None:
+            raise ValueError("submission: every checkpoint is scored; name a step")
+        folder = components.expand(submission)
+        print("\n".join(server_files.write_files(folder, scorer, predictions)))
+    print(results.text())
+    return results
+
+
+def announce(scorer: Scorer, model_dir: str) -> None:
+    """Says what is scored, and what is not."""
+    count = sum(len(examples) for examples in scorer.examples.values())
+    print(
+        f"scoring {model_dir} on {scorer.split}: {len(scorer.examples)} tasks, "
+        f"{count:,} examples, {scorer.how}",
+        flush=True,
+    )
+    reasons = {}
+    for task, reason in scorer.unscored.items():
+        reasons.setdefault(reason, []).append(task)
+    for reason, tasks in reasons.items():
+        print(f"no score, {reason}: {', '.join(tasks)}", flush=True)
+
+
+def _score(scorer, model_dir, steps, results):
+    """Scores step after step; returns what the last of them wrote."""
     predictions = None
-    for step in steps_asked(model_dir, options, config.steps, found):
+    for step in steps:
         began = time.time()
         scorer.load(model_dir, step)
         scores, predictions = scorer.score()
-        found.add(step, scores, scorer.how, time.time() - began)
-        found.write_predictions(step, predictions)
+        results.write_predictions(step, predictions)
+        results.add(step, scores, scorer.how, time.time() - began)
         print(f"step {step}, {time.time() - began:.0f} s", flush=True)
-    if not found.scores:
-        raise ValueError(f"{model_dir} has no checkpoint to score")
-    if options.submission and predictions is None:
-        raise ValueError("submission: every checkpoint is scored already; name a step")
-    if options.submission:
-        run_results.write_submission(options.submission, scorer, predictions)
-    print(found.text())
-    return found
+    return predictions
 
 
-def steps_asked(model_dir, options, last, found):
-    """The steps to score, in order; with follow, as they are written."""
-    asked = options.checkpoints
-    if asked == "follow":
-        yield from _follow(model_dir, options.poll, last, found)
-        return
+def steps_asked(
+    model_dir: str,
+    checkpoints: Checkpoints,
+    last: int,
+    done: set[int],
+    poll: float = 30,
+) -> Iterator[int]:
+    """Lists the steps to score, in order; with "follow", as they are written.
+
+    Args:
+        last: the step at which following ends.
+        done: the steps that following leaves out.
+    """
+    if checkpoints == "follow":
+        return _follow(model_dir, poll, last, set(done))
     steps = training.checkpoint_steps(model_dir)
     if not steps:
         raise ValueError(f"{model_dir} has no checkpoint")
-    if asked == "latest":
-        yield steps[-1]
-    elif asked == "all":
-        yield from steps
+    if checkpoints == "latest":
+        return iter(steps[-1:])
+    if checkpoints == "all":
+        return iter(steps)
+    return iter(_named(checkpoints, steps))
+
+
+def _named(checkpoints, steps):
+    if isinstance(checkpoints, str):
+        asked = checkpoints.split(",")
     else:
-        yield from _named(asked, steps)
-
-
-def _named(asked, steps):
-    for text in asked.split(","):
-        if not text.strip().isdigit() or int(text) not in steps:
+        asked = [checkpoints] if isinstance(checkpoints, int) else checkpoints
+    asked = [str(step).strip() for step in asked]
+    for step in asked or [""]:
+        if not step.isdigit() or int(step) not in steps:
             raise ValueError(
-                f"checkpoints={asked!r}: {text!r}, expected latest, all, follow or "
-                f"some of {', '.join(map(str, steps))}"
+                f"checkpoints={checkpoints!r}: {step!r}, expected latest, all, follow "
+                f"or some of {', '.join(map(str, steps))}"
             )
-    yield from sorted(int(text) for text in asked.split(","))
+    return sorted(map(int, asked))
 
 
-def _follow(model_dir, poll, last, found):
-    done = set(found.scores)
+def _follow(model_dir, poll, last, done):
     while True:
         new = [s for s in training.checkpoint_steps(model_dir) if s not in done]
         for step in new:
@@ -125,5 +176,44 @@ def _follow(model_dir, poll, last, found):
             time.sleep(poll)
 
 
+def _define(values):
+    run_flags.define_devices(values)
+    options = {"flag_values": values}
+    flags.DEFINE_string("model_dir", None, "Folder of the run.", **options)
+    flags.DEFINE_string(
+        "checkpoints",
+        "latest",
+        "latest, all, follow (until the last step), or steps.",
+        **options,
+    )
+    flags.DEFINE_string("split", "validation", "Split of the tasks.", **options)
+    flags.DEFINE_list(
+        "tasks", [], "Tasks to score; all of the mixture by default.", **options
+    )
+    flags.DEFINE_enum(
+        "decoding", None, DECODING, "By default as the run was configured.", **options
+    )
+    flags.DEFINE_integer(
+        "beam_size", None, "Beams of beam search.", lower_bound=1, **options
+    )
+    flags.DEFINE_integer(
+        "batch_size", 64, "Examples at a time.", lower_bound=1, **options
+    )
+    flags.DEFINE_string(
+        "submission", None, "Folder for files for the benchmark servers.", **options
+    )
+    flags.DEFINE_integer(
+        "poll", 30, "With follow, seconds between two looks.", **options
+    )
+
+
+def _call(values):
+    if values.model_dir is None:
+        raise app.UsageError("--model_dir is not set; expected the folder of a run")
+    names = ("checkpoints", "split", "tasks", "decoding", "beam_size", "batch_size")
+    more = ("submission", "data_dir", "strategy", "tpu", "poll")
+    evaluate(values.model_dir, **program.given(values, *names, *more))
+
+
 if __name__ == "__main__":
-    app.run(main)
+    program.run("experiments.evaluate", _define, _call)

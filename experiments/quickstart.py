@@ -10,25 +10,63 @@ which is told the task of each example. Everything is kept in `out/quickstart`.
 import os
 import shutil
 import time
+from collections.abc import Mapping
 
-from absl import app, flags
+from absl import flags
 
-from experiments import run, run_report, scoring, settings
-from experiments.bench.timing import table
 from experiments.configs import get_config
-from experiments.run_results import Results
+from experiments.reports.run_report import write_report
+from experiments.reports.tables import aligned
+from experiments.runs import components, program
+from experiments.runs.eval_results import Results
+from experiments.runs.prediction import Scorer
+from experiments.runs.training_run import train_run
 
-FLAGS = flags.FLAGS
-flags.DEFINE_string("output", "out/quickstart", "Folder for all that is made.")
-flags.DEFINE_integer("steps", None, "Training steps.", lower_bound=1)
-flags.DEFINE_integer("seed", 0, "Seed of the weights and the order of the data.")
-
+OUTPUT = "out/quickstart"
 RUNS = {"plain": "nano", "hyperprompt-global": "nano_hyperprompt_global"}
 # Asked about the same sentence, so that the text cannot tell what is wanted.
 FAMILY = ("nano/acceptability", "nano/sentiment", "nano/coreference")
 
 
-def train(name, output, steps, seed):
+def quickstart(
+    output: str | os.PathLike = OUTPUT, *, steps: int | None = None, seed: int = 0
+) -> dict[str, float]:
+    """Trains, asks and compares; returns the average score of each run.
+
+    ```python
+    from experiments.quickstart import quickstart
+
+    quickstart("/tmp/quickstart", steps=100)
+    ```
+
+    Args:
+        output: folder for all that is made; runs that are there are made anew.
+        steps: of training, by default those of the configuration `nano`.
+        seed: of the weights and the order of the data.
+    """
+    began = time.time()
+    output = components.expand(output)
+    print(
+        "Trains a T5 of a million parameters on eleven small tasks, twice: plain, and "
+        "told the\ntask of each example by HyperPrompt. A few minutes on two cores. "
+        f"All goes to {output}.",
+        flush=True,
+    )
+    folders, scorers = {}, {}
+    for name in RUNS:
+        folders[name], scorers[name] = _train(name, output, steps, seed)
+    ask(scorers)
+    averages = compare(folders)
+    written = write_report(list(folders.values()), os.path.join(output, "report"))
+    print(
+        f"\ntold its task, the same T5 scores {averages['hyperprompt-global']:.1f} "
+        f"instead of {averages['plain']:.1f}; {time.time() - began:.0f} s in all\n"
+        f"curves and tables: {written.path}"
+    )
+    return averages
+
+
+def _train(name, output, steps, seed):
     """Trains and scores one run; returns its folder and its `Scorer`."""
     config = get_config(RUNS[name]).replace(seed=seed)
     if steps is not None:
@@ -36,36 +74,19 @@ def train(name, output, steps, seed):
         config = config.replace(steps=steps, **late)
     folder, data = os.path.join(output, name), os.path.join(output, "data")
     shutil.rmtree(folder, ignore_errors=True)
-    print(f"\n== {name}: {config.steps} steps of {config.batch_size} examples\n")
-    run.train(config, folder, data)
-    scorer = scoring.Scorer(config, data_dir=data, batch_size=256)
-    found = Results(folder)
+    print(f"\n== {name}", flush=True)
+    train_run(config, folder, data)
+    scorer = Scorer(config, data_dir=data, batch_size=256)
+    results = Results(folder)
     scorer.load(folder, config.steps)
     began = time.time()
     scores, _ = scorer.score()
-    found.add(config.steps, scores, scorer.how, time.time() - began)
+    results.add(config.steps, scores, scorer.how, time.time() - began)
     return folder, scorer
 
 
-def compare(folders):
-    """Both rows of scores, task by task, and the averages."""
-    found = {name: Results(folder) for name, folder in folders.items()}
-    last = {
-        name: results.scores[results.best_step()] for name, results in found.items()
-    }
-    rows = []
-    for task in next(iter(last.values())):
-        means = [sum(s[task].values()) / len(s[task]) for s in last.values()]
-        rows.append((task, *(f"{mean:.1f}" for mean in means)))
-    averages = [max(results.averages().values()) for results in found.values()]
-    rows.append(("average", *(f"{mean:.1f}" for mean in averages)))
-    print("\nscores on the validation sets, in percent\n")
-    print(table(("task", *last), rows))
-    return dict(zip(last, averages, strict=True))
-
-
-def ask(scorers, number=3):
-    """The same unseen sentences, asked as each task of a family."""
+def ask(scorers: Mapping[str, Scorer], number: int = 3) -> None:
+    """Prints what the models answer to the same unseen sentences, task by task."""
     examples = next(iter(scorers.values())).examples
     seen = [e["inputs"] for e in examples[FAMILY[-1]]]
     texts = list(dict.fromkeys(seen))[:number]
@@ -77,27 +98,36 @@ def ask(scorers, number=3):
             (f"  {task}", *(answers[name][task][i] for name in scorers))
             for task in FAMILY
         ]
-        print(table(("  task", *scorers), rows) + "\n")
+        print(aligned(("  task", *scorers), rows) + "\n")
 
 
-def main(argv):
-    if argv[1:]:
-        raise app.UsageError(f"unexpected argument {argv[1]!r}; see --help")
-    settings.be_quiet(FLAGS)
-    began = time.time()
-    folders, scorers = {}, {}
-    for name in RUNS:
-        folders[name], scorers[name] = train(
-            name, FLAGS.output, FLAGS.steps, FLAGS.seed
-        )
-    ask(scorers)
-    averages = compare(folders)
-    run_report.write(list(folders.values()), os.path.join(FLAGS.output, "report"))
-    print(
-        f"\ntold its task, the same T5 scores {averages['hyperprompt-global']:.1f} "
-        f"instead of {averages['plain']:.1f}; {time.time() - began:.0f} s in all"
+def compare(folders: Mapping[str, str]) -> dict[str, float]:
+    """Prints the scores of the runs, task by task; returns the averages."""
+    results = {name: Results(folder) for name, folder in folders.items()}
+    best = {name: kept.scores[kept.best_step()] for name, kept in results.items()}
+    rows = []
+    for task in next(iter(best.values())):
+        means = [sum(s[task].values()) / len(s[task]) for s in best.values()]
+        rows.append((task, *(f"{mean:.1f}" for mean in means)))
+    averages = [max(kept.averages().values()) for kept in results.values()]
+    rows.append(("average", *(f"{mean:.1f}" for mean in averages)))
+    print("\nscores on the validation sets, in percent\n")
+    print(aligned(("task", *best), rows))
+    return dict(zip(best, averages, strict=True))
+
+
+def _define(values):
+    options = {"flag_values": values}
+    flags.DEFINE_string("output", OUTPUT, "Folder for all that is made.", **options)
+    flags.DEFINE_integer("steps", None, "Training steps.", lower_bound=1, **options)
+    flags.DEFINE_integer(
+        "seed", 0, "Seed of the weights and the order of the data.", **options
     )
 
 
+def _call(values):
+    quickstart(values.output, **program.given(values, "steps", "seed"))
+
+
 if __name__ == "__main__":
-    app.run(main)
+    program.run("experiments.quickstart", _define, _call)

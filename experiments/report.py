@@ -5,51 +5,80 @@
     python -m experiments.report --model_dir=/tmp/plain,/tmp/method --split=test
 
 With model_dir: learning curves, scores beside the paper's, parameters and time of a
-step, as Markdown and PNG; of several runs, beside each other.
+step, as Markdown and PNG; of several runs, beside each other. The checkpoint is chosen
+on the validation sets, whatever split is reported.
 """
 
-from absl import app, flags, logging
+import os
+from collections.abc import Sequence
 
-from experiments import parameter_table, run_report
-from experiments.bench import timing
+from absl import app, flags
 
-FLAGS = flags.FLAGS
-flags.DEFINE_enum(
-    "table", None, ["parameters"], "parameters: counts beside the papers' figures."
-)
-flags.DEFINE_list("model_dir", None, "Folders of runs, to report beside each other.")
-flags.DEFINE_string("split", "validation", "Split whose scores are reported.")
-flags.DEFINE_string(
-    "output", None, "Folder of the report; by default report/ in the first model_dir."
-)
+from experiments.reports.parameter_figures import parameter_table
+from experiments.reports.run_report import WrittenReport, write_report
+from experiments.runs import program
 
 
-def print_parameters():
-    headings, rows, notes = parameter_table.table()
-    print(timing.table(headings, rows))
-    for number, note in enumerate(notes, 1):
-        print(f"[{number}] {note}")
+def report(
+    model_dirs: str | os.PathLike | Sequence[str | os.PathLike],
+    *,
+    split: str = "validation",
+    output: str | os.PathLike | None = None,
+) -> WrittenReport:
+    """Writes the report of runs, beside each other; a notebook shows it as it is.
+
+    ```python
+    from experiments.report import report
+
+    report(["/tmp/plain", "/tmp/method"], output="/tmp/report").path
+    ```
+
+    Args:
+        model_dirs: folders of runs, or one of them.
+        split: whose scores are reported; the checkpoint is chosen on validation.
+        output: folder of the report; by default report/ in the first of model_dirs.
+    """
+    if isinstance(model_dirs, (str, os.PathLike)):
+        model_dirs = [model_dirs]
+    return write_report(model_dirs, output, split)
 
 
-def main(argv):
-    if argv[1:]:
-        raise app.UsageError(f"unexpected argument {argv[1]!r}; see --help")
-    if (FLAGS.table is None) == (FLAGS.model_dir is None):
-        given = "neither" if FLAGS.table is None else "both"
+def _define(values):
+    options = {"flag_values": values}
+    flags.DEFINE_enum(
+        "table",
+        None,
+        ["parameters"],
+        "parameters: counts beside the papers' figures.",
+        **options,
+    )
+    flags.DEFINE_list(
+        "model_dir", None, "Folders of runs, to report beside each other.", **options
+    )
+    flags.DEFINE_string(
+        "split", "validation", "Split whose scores are reported.", **options
+    )
+    flags.DEFINE_string(
+        "output",
+        None,
+        "Folder of the report; by default report/ in the first model_dir.",
+        **options,
+    )
+
+
+def _call(values):
+    if (values.table is None) == (values.model_dir is None):
+        given = "neither" if values.table is None else "both"
         raise app.UsageError(
             f"{given} given of two; expected either --table=parameters or "
             "--model_dir=FOLDER,..."
         )
-    if FLAGS.table:
-        print_parameters()
+    if values.table:
+        print(parameter_table())
         return
-    try:
-        text, path = run_report.write(FLAGS.model_dir, FLAGS.output, FLAGS.split)
-    except (ValueError, OSError) as error:
-        logging.debug("%s", error, exc_info=True)
-        raise SystemExit(f"experiments.report: {error}") from None
-    print(f"{text}\nwritten to {path}")
+    written = report(values.model_dir, **program.given(values, "split", "output"))
+    print(f"{written.text}\nwritten to {written.path}")
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run("experiments.report", _define, _call)

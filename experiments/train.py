@@ -5,49 +5,76 @@
         --conditioner=hyperprompt-global --mixture=en_mix --model_dir=gs://...
 
 Started again with the same model_dir it goes on from the newest checkpoint, to the
-same weights as a run that never stopped. SIGTERM saves and ends.
+same weights as a run that never stopped. SIGTERM saves and ends. --verbosity=1 prints
+every setting.
 """
 
-from absl import app, flags, logging
+import os
 
-from experiments import build, run, settings
-from experiments.configs import config_names
-from hypertf import training
+from absl import app, flags
 
-FLAGS = flags.FLAGS
-settings.define_flags()
-flags.DEFINE_string("model_dir", None, "Folder of the run, local or gs://...")
-flags.DEFINE_string("data_dir", None, "Folder of the TFDS data.")
-flags.DEFINE_enum("strategy", "auto", training.STRATEGIES, "Devices to train on.")
-flags.DEFINE_string("tpu", None, "Name of the TPU; local on a TPU VM.")
-flags.DEFINE_boolean(
-    "profile", False, "Print the share of time spent waiting for data; a bit slower."
-)
+from experiments.configs import Config, config_names, get_config
+from experiments.runs import components, program
+from experiments.runs import flags as run_flags
+from experiments.runs.training_run import train_run
 
 
-def main(argv):
-    if argv[1:]:
-        raise app.UsageError(f"unexpected argument {argv[1]!r}; see --help")
-    if FLAGS.config == "list":
+def train(
+    config: Config | str,
+    model_dir: str | os.PathLike,
+    *,
+    data_dir: str | os.PathLike | None = None,
+    strategy: str = "auto",
+    tpu: str | None = None,
+    profile: bool = False,
+) -> int:
+    """Trains a configuration to its last step; returns the step reached.
+
+    ```python
+    from experiments.configs import get_config
+    from experiments.train import train
+
+    config = get_config("nano").replace(conditioner="hypergrid", steps=100)
+    train(config, "/tmp/hypergrid")
+    ```
+
+    Args:
+        config: a `Config`, or the name of one.
+        model_dir: folder of the run, local or gs://...; a run that is there goes on.
+        data_dir: folder of the TFDS data, by default TFDS's own.
+        strategy: devices to train on, one of `hypertf.training.STRATEGIES`.
+        tpu: name of the TPU; "local" on a TPU VM.
+        profile: print the share of time spent waiting for data; a bit slower.
+    """
+    if isinstance(config, str):
+        config = get_config(config)
+    model_dir, data_dir = components.expand(model_dir), components.expand(data_dir)
+    return train_run(config, model_dir, data_dir, strategy, tpu, profile)
+
+
+def _define(values):
+    run_flags.define_config(values)
+    run_flags.define_devices(values)
+    flags.DEFINE_string(
+        "model_dir", None, "Folder of the run, local or gs://...", flag_values=values
+    )
+    flags.DEFINE_boolean(
+        "profile",
+        False,
+        "Print the share of time spent waiting for data; a bit slower.",
+        flag_values=values,
+    )
+
+
+def _call(values):
+    if values.config == "list":
         print("\n".join(config_names()))
         return
-    if FLAGS.model_dir is None:
+    if values.model_dir is None:
         raise app.UsageError("--model_dir is not set; expected a folder for the run")
-    settings.be_quiet(FLAGS)
-    try:
-        config = settings.from_flags(FLAGS)
-        run.train(
-            config,
-            build.expand(FLAGS.model_dir),
-            build.expand(FLAGS.data_dir),
-            FLAGS.strategy,
-            FLAGS.tpu,
-            FLAGS.profile,
-        )
-    except (ValueError, OSError, RuntimeError) as error:
-        logging.debug("%s", error, exc_info=True)
-        raise SystemExit(f"experiments.train: {error}") from None
+    options = program.given(values, "data_dir", "strategy", "tpu", "profile")
+    train(run_flags.config_of(values), values.model_dir, **options)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run("experiments.train", _define, _call)

@@ -57,7 +57,18 @@ MODULES = [
             "scores.readers",
         )
     ),
-    *(importlib.import_module(f"experiments.{n}") for n in ("paper_scores", "scoring")),
+    *(
+        importlib.import_module(f"experiments.{name}")
+        for name in (
+            "configs.paper_row",
+            "reports.paper_comparison",
+            "reports.tables",
+            "runs.config_file",
+            "runs.flags",
+            "runs.prediction",
+            "runs.training_run",
+        )
+    ),
 ]
 
 

@@ -1,6 +1,8 @@
-"""Named configurations, one for each row of a paper's table, by the paper."""
+"""Named configurations, and the papers' rows: one object each, one file for a paper."""
 
 import difflib
+from collections.abc import Iterable, Mapping
+from types import ModuleType
 
 from experiments.configs import (
     hyperdecoders,
@@ -10,36 +12,70 @@ from experiments.configs import (
     nano,
     real,
 )
-from experiments.configs.config import Config
+from experiments.configs.paper_row import ParameterFigure, Printed, Row, Table
+from experiments.runs.config import Config
+
+PAPERS = (hyperprompt, hyperformer, hyperdecoders, hypergrid)
 
 
-def merged(*modules):
-    """The `CONFIGS` of all modules; a name that is in two of them is an error."""
-    configs = {}
-    for module in modules:
-        twice = sorted(configs.keys() & module.CONFIGS.keys())
+def merged(parts: Iterable[tuple[str, Mapping]]) -> dict:
+    """Joins parts (name, {key: value}); a key that is in two of them is an error."""
+    everything = {}
+    for name, part in parts:
+        twice = sorted(everything.keys() & part.keys())
         if twice:
-            raise ValueError(f"{module.__name__}: {', '.join(twice)}: known already")
-        configs |= module.CONFIGS
-    return configs
+            raise ValueError(f"{name}: {', '.join(twice)}: known already")
+        everything |= part
+    return everything
 
 
-_CONFIGS = merged(nano, real, hypergrid, hyperprompt, hyperformer, hyperdecoders)
+def _configs(module: ModuleType) -> dict[str, Config]:
+    of_rows = [row for row in getattr(module, "ROWS", ()) if row.config is not None]
+    return {row.name: row.config for row in of_rows} | getattr(module, "CONFIGS", {})
 
 
-def get_config(name):
-    """The configuration of that name; a wrong name gets the nearest."""
-    if name not in _CONFIGS:
-        near = difflib.get_close_matches(name, _CONFIGS, n=3)
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
-        raise ValueError(
-            f"config {name!r} is unknown; {hint}known are {', '.join(sorted(_CONFIGS))}"
-        )
-    return _CONFIGS[name]
+_CONFIGS = merged((m.__name__, _configs(m)) for m in (nano, real, *PAPERS))
+_ROWS = merged((m.__name__, {row.name: row for row in m.ROWS}) for m in PAPERS)
 
 
-def config_names():
+def get_config(name: str) -> Config:
+    """Returns the configuration of that name; a wrong name gets the nearest."""
+    return _get("config", name, _CONFIGS)
+
+
+def config_names() -> tuple[str, ...]:
+    """Lists the names of all configurations."""
     return tuple(_CONFIGS)
 
 
-__all__ = ["Config", "config_names", "get_config"]
+def get_row(name: str) -> Row:
+    """Returns the row of a paper of that name; a wrong name gets the nearest."""
+    return _get("row", name, _ROWS)
+
+
+def row_names() -> tuple[str, ...]:
+    """Lists the names of all papers' rows."""
+    return tuple(_ROWS)
+
+
+def _get(kind, name, known):
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise ValueError(
+            f"{kind} {name!r} is unknown; {hint}known are {', '.join(sorted(known))}"
+        )
+    return known[name]
+
+
+__all__ = [
+    "Config",
+    "ParameterFigure",
+    "Printed",
+    "Row",
+    "Table",
+    "config_names",
+    "get_config",
+    "get_row",
+    "row_names",
+]

@@ -1,6 +1,17 @@
-"""HyperGrid (Tay et al., 2021): rows of Tables 1 to 4 and 7."""
+"""HyperGrid (Tay et al., 2021): rows of Tables 1 to 7."""
 
-from experiments.configs.config import Config
+from experiments.configs.paper_row import (
+    FIRST_GLUE,
+    LAST_GLUE,
+    MTL,
+    SUPER_GLUE,
+    TIMES,
+    ParameterFigure,
+    Table,
+    columns,
+    paper_row,
+)
+from experiments.runs.config import Config
 
 # Section 6.3, where the paper says nothing of lengths: HyperPrompt's, on the same data.
 BASE = Config(
@@ -16,59 +27,146 @@ BASE = Config(
     loss_normalization="target_size",  # as Mesh TensorFlow has it
 )
 # Sections 3.1.2 and 6.3: 200K steps, the best checkpoint of all.
-LARGER = {"steps": 200_000, "keep": 0}
-SIZES = {
-    "base": BASE,
-    "large": BASE.replace(model="t5-large", **LARGER),
-    "3b": BASE.replace(model="t5-3b", **LARGER),
-    "11b": BASE.replace(model="t5-11b", **LARGER),
-}
+LARGE = BASE.replace(model="t5-large", steps=200_000, keep=0)
+SIZE_3B = LARGE.replace(model="t5-3b")
+SIZE_11B = LARGE.replace(model="t5-11b")
+
 # Section 6.3: 32x128 (or 32x256) for 3B and 11B. What the smaller models ended with
 # is not printed, so the same.
 GRID = {"d_r": 32, "d_c": 128}
-VARIANTS = {
-    "l": {"variant": "L"},  # one gate for each row (eq. 2)
-    "l2": {"variant": "L2", **GRID},
-    "gl": {"variant": "GL", **GRID},
-    "lg": {"variant": "LG", **GRID},
-}
-# Table 4. The number of cells is the paper's "OG (16)".
-OUTPUT_GATING = {"og": {"variant": "output"}} | {
-    f"og_{cells}": {"variant": "output", "cells": cells} for cells in (16, 32, 64)
-}
+L = {"variant": "L"}  # one gate for each row (eq. 2)
+L2 = {"variant": "L2", **GRID}
+GL = {"variant": "GL", **GRID}
+LG = {"variant": "LG", **GRID}
+OUTPUT = {"variant": "output"}  # Table 4; the number of cells is its "OG (16)"
 # Table 7. Its row (4) has the score of L2 in Table 4, so all are taken to be L2.
-ABLATIONS = {
-    "l2_all": VARIANTS["l2"] | {"placement": "all"},
-    "l2_both_ffn": VARIANTS["l2"] | {"placement": "both"},
-    "l2_first_ffn": VARIANTS["l2"] | {"placement": "first"},
-    "scalar": {"variant": "scalar", **GRID},
-    "max_grid": {"variant": "max"},
-}
-ROWS = {
-    "base": VARIANTS | OUTPUT_GATING | ABLATIONS,
-    "large": VARIANTS,
-    "3b": {"lg": VARIANTS["lg"]},
-    "11b": {"lg": VARIANTS["lg"]},
-}
-FROZEN = {"trains": "all-but-embeddings"}  # section 6.3
+SCALAR = {"variant": "scalar", **GRID}
+MAX = {"variant": "max"}
+
+GLUE = columns(
+    "glue", FIRST_GLUE + "mrpc:score,stsb:score,qqp:score,mnli:score" + LAST_GLUE
+)
+AVERAGES = ["average:glue", "average:super_glue", "average:macro"]
+TABLE_1 = Table("HyperGrid, Table 1", GLUE)
+TABLE_2 = Table("HyperGrid, Table 2", SUPER_GLUE)
+TABLE_3 = Table("HyperGrid, Table 3", AVERAGES)
+TABLE_4 = Table("HyperGrid, Table 4", AVERAGES)
+TABLE_7 = Table("HyperGrid, Table 7", AVERAGES)
+# Of the test sets, by the benchmarks' servers.
+TABLE_5 = Table(
+    "HyperGrid, Table 5 (test sets)",
+    ["average:glue", *GLUE, "glue/wnli:accuracy"],
+    "test",
+)
+TABLE_6 = Table(
+    "HyperGrid, Table 6 (test sets)", ["average:super_glue", *SUPER_GLUE], "test"
+)
+NEGLIGIBLE = ParameterFigure("HyperGrid", TIMES, "negligible")
 
 
-def _configs():
-    # The "Single Model"; unlike the paper's, it trains the embeddings as well.
-    for size in ("base", "large", "3b"):
-        name = f"hypergrid_{size}_mtl"
-        yield name, SIZES[size].replace(paper=name)
-    for size, rows in ROWS.items():
-        for row, options in rows.items():
-            name = f"hypergrid_{size}_{row}"
-            yield (
-                name,
-                SIZES[size].replace(
-                    conditioner="hypergrid",
-                    conditioner_options=options | FROZEN,
-                    paper=name,
-                ),
-            )
+def _grid(variant, **options):
+    """The embeddings are frozen (section 6.3)."""
+    return "hypergrid", variant | options | {"trains": "all-but-embeddings"}
 
 
-CONFIGS = dict(_configs())
+# The "Single Model" (mtl), unlike the paper's, trains the embeddings as well.
+ROWS = (
+    paper_row(
+        "hypergrid_base_mtl",
+        BASE,
+        MTL,
+        TABLE_1("57.3 94.2 88.6 89.5 90.2 86.2 93.1 80.9"),
+        TABLE_2("81.5 77.3/83.9 64.0 78.2/43.3 76.9/76.1 84.1 66.9 74.0"),
+        TABLE_3("84.99 73.55 79.27"),
+    ),
+    paper_row("hypergrid_large_mtl", LARGE, MTL, TABLE_3("88.22 80.04 84.13")),
+    paper_row("hypergrid_3b_mtl", SIZE_3B, MTL, TABLE_3("89.53 84.22 86.87")),
+    paper_row(
+        "hypergrid_base_l",
+        BASE,
+        _grid(L),
+        TABLE_1("59.9 94.0 89.1 89.9 90.2 86.5 93.1 81.1"),
+        TABLE_2("82.5 81.5/89.3 66.0 78.8/41.0 76.8/76.0 85.9 66.5 78.8"),
+        TABLE_4("85.60 74.50 80.05"),
+    ),
+    paper_row(
+        "hypergrid_base_l2",
+        BASE,
+        _grid(L2),
+        TABLE_1("59.4 90.6 90.1 88.9 90.3 86.5 93.1 79.1"),
+        TABLE_2("82.4 85.3/91.1 64.0 77.8/42.7 76.8/75.9 83.4 67.1 80.8"),
+        TABLE_4("85.22 75.30 80.26"),
+    ),
+    paper_row("hypergrid_base_gl", BASE, _grid(GL), TABLE_4("85.12 75.00 80.05")),
+    paper_row(
+        "hypergrid_base_lg",
+        BASE,
+        _grid(LG),
+        TABLE_1("57.9 94.6 89.2 90.1 90.3 86.7 81.2 84.2"),
+        TABLE_2("82.5 83.1/89.3 64.0 77.9/42.8 77.1/76.3 84.1 65.5 78.8"),
+        TABLE_4("85.43 74.78 80.10"),
+        parameters=[NEGLIGIBLE],
+    ),
+    paper_row("hypergrid_base_og", BASE, _grid(OUTPUT), TABLE_4("85.13 73.31 79.22")),
+    paper_row(
+        "hypergrid_base_og_16",
+        BASE,
+        _grid(OUTPUT, cells=16),
+        TABLE_4("84.94 73.10 79.01"),
+    ),
+    paper_row(
+        "hypergrid_base_og_32",
+        BASE,
+        _grid(OUTPUT, cells=32),
+        TABLE_4("84.84 72.93 78.89"),
+    ),
+    paper_row(
+        "hypergrid_base_og_64",
+        BASE,
+        _grid(OUTPUT, cells=64),
+        TABLE_4("85.07 74.11 79.59"),
+    ),
+    paper_row(
+        "hypergrid_base_l2_all", BASE, _grid(L2, placement="all"), TABLE_7("- - 79.05")
+    ),
+    paper_row(
+        "hypergrid_base_l2_both_ffn",
+        BASE,
+        _grid(L2, placement="both"),
+        TABLE_7("- - 80.20"),
+    ),
+    paper_row(
+        "hypergrid_base_l2_first_ffn",
+        BASE,
+        _grid(L2, placement="first"),
+        TABLE_7("- - 80.23"),
+    ),
+    paper_row("hypergrid_base_scalar", BASE, _grid(SCALAR), TABLE_7("- - 79.20")),
+    paper_row("hypergrid_base_max_grid", BASE, _grid(MAX), TABLE_7("- - 80.10")),
+    paper_row("hypergrid_large_l", LARGE, _grid(L), TABLE_4("88.07 80.51 84.29")),
+    paper_row("hypergrid_large_l2", LARGE, _grid(L2), TABLE_4("88.05 80.68 84.36")),
+    paper_row("hypergrid_large_gl", LARGE, _grid(GL), TABLE_4("88.33 80.30 84.32")),
+    paper_row("hypergrid_large_lg", LARGE, _grid(LG), TABLE_4("88.31 81.56 84.94")),
+    paper_row(
+        "hypergrid_3b_lg",
+        SIZE_3B,
+        _grid(LG),
+        TABLE_3("89.67 85.75 87.71"),
+        parameters=[NEGLIGIBLE],
+    ),
+    paper_row(
+        "hypergrid_11b_lg",
+        SIZE_11B,
+        _grid(LG),
+        TABLE_5("89.4 69.0 97.6 89.2 92.6 82.0 91.3 96.4 91.5 93.2"),
+        TABLE_6("88.9 91.1 93.9/96.8 94.6 88.1/62.4 93.5/92.7 92.3 74.6 91.6"),
+    ),
+    # The 3B model of Table 3, on the test sets.
+    paper_row(
+        "hypergrid_3b_lg_test",
+        None,
+        _grid(LG),
+        TABLE_5("88.2 65.6 97.5 89.0 91.6 81.9 90.9 95.9 90.1 89.7"),
+        TABLE_6("84.7 89.2 81.7/90.4 89.6 86.6/58.7 91.1/90.3 90.8 70.6 87.7"),
+    ),
+)

@@ -1,6 +1,6 @@
 """The embedded tasks: from scratch in minutes on two cores."""
 
-from experiments.configs.config import Config
+from experiments.runs.config import Config
 
 PLAIN = Config(
     model="t5-nano",

@@ -1,6 +1,6 @@
 """Real GLUE and SuperGLUE tasks on a CPU, from a pretrained T5 1.1-small."""
 
-from experiments.configs.config import Config
+from experiments.runs.config import Config
 
 TASKS = (
     *(f"glue/{name}" for name in ("rte", "mrpc", "cola", "stsb", "sst2")),

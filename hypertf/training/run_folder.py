@@ -1,9 +1,15 @@
-"""The folder of a run: its lock, its checkpoints, its log of losses.
+"""The folder of a run, its model_dir: every path in it, its lock, checkpoints and log.
 
+    config.json                      what the run computes
     model.ckpt-1000.index, .data-*   weights, optimizer slots, step (Mesh TensorFlow's
                                      form: `hypertf.checkpoints.load` reads them too)
     checkpoint                       names the newest, as TensorFlow does
     train.jsonl                      a line for every look at the losses
+    train/                           the same for TensorBoard
+    eval/validation.json             scores of checkpoints on a split
+    eval/validation-1000/            what the checkpoint of a step wrote, by task
+    eval/                            the scores for TensorBoard
+    report/                          tables and figures
     .lock                            held by the process that trains
 
 Random numbers and the order of the data are functions of the seed and the step, so
@@ -15,13 +21,14 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
 
+import keras
 import tensorflow as tf
 from absl import logging
 
 from hypertf import checkpoints
 
-LOG = "train.jsonl"
 _NAME = re.compile(r"model\.ckpt-(\d+)\.index")
 _HALF_WRITTEN = re.compile(r"model\.ckpt-\d+\.[0-9a-f]+\.tmp")  # by checkpoints.save
 
@@ -35,20 +42,64 @@ class RunFolder:
         writes: whether this process writes; of several, only the chief.
     """
 
-    def __init__(self, path, keep=0, writes=True):
+    def __init__(
+        self, path: str | os.PathLike, keep: int = 0, writes: bool = True
+    ) -> None:
         self.path, self.keep, self.writes = os.fspath(path), keep, writes
         self._lock, self._logged = None, False
         if writes:
             tf.io.gfile.makedirs(self.path)
 
     @property
-    def is_remote(self):
+    def is_remote(self) -> bool:
+        """Whether it lies elsewhere, such as on gs://."""
         return "://" in self.path
 
-    def file(self, name):
+    def file(self, name: str) -> str:
+        """Returns the path of a file or folder inside."""
         return os.path.join(self.path, name)
 
-    def lock(self):
+    @property
+    def config_file(self) -> str:
+        """The path of the run's configuration."""
+        return self.file("config.json")
+
+    @property
+    def log_file(self) -> str:
+        """The path of the log of training, JSON lines."""
+        return self.file("train.jsonl")
+
+    @property
+    def training_summaries(self) -> str:
+        """The folder of what TensorBoard shows of training."""
+        return self.file("train")
+
+    @property
+    def score_summaries(self) -> str:
+        """The folder of what TensorBoard shows of scores."""
+        return self.file("eval")
+
+    def scores_file(self, split: str) -> str:
+        """Returns the path of the scores on a split."""
+        return self.file(f"eval/{split}.json")
+
+    def predictions_file(self, split: str, step: int, task: str) -> str:
+        """Returns the path of what the checkpoint of a step wrote for a task."""
+        return self.file(f"eval/{split}-{step}/{task.replace('/', '_')}.jsonl")
+
+    @property
+    def report_folder(self) -> str:
+        """The folder of the run's report."""
+        return self.file("report")
+
+    def write_text(self, path: str, text: str) -> None:
+        """Writes a file of this folder whole or not at all; makes what is above it."""
+        tf.io.gfile.makedirs(os.path.dirname(path))
+        with tf.io.gfile.GFile(path + ".tmp", "w") as file:
+            file.write(text)
+        tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+
+    def lock(self) -> None:
         """Refuses a second process; the lock ends with the process that holds it."""
         if self.is_remote:
             logging.warning(
@@ -77,19 +128,23 @@ class RunFolder:
             if _HALF_WRITTEN.fullmatch(name):
                 shutil.rmtree(self.file(name), ignore_errors=True)
 
-    def unlock(self):
+    def unlock(self) -> None:
+        """Lets go of the lock, if it is held."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
-    def steps(self):
-        """Steps of the checkpoints that were written to the end, in order."""
+    def steps(self) -> list[int]:
+        """Lists the steps of checkpoints that were written to the end, in order."""
         return checkpoint_steps(self.path)
 
-    def prefix(self, step):
+    def prefix(self, step: int) -> str:
+        """Returns the path of a step's checkpoint, as TensorFlow names one."""
         return self.file(f"model.ckpt-{step}")
 
-    def save(self, model, optimizer, step):
+    def save(
+        self, model: keras.Model, optimizer: keras.optimizers.Optimizer, step: int
+    ) -> None:
         """Writes the checkpoint of a step, then removes those too many."""
         if not self.writes:
             return
@@ -110,7 +165,11 @@ class RunFolder:
         for file in [prefix + ".index", *tf.io.gfile.glob(prefix + ".data-*")]:
             tf.io.gfile.remove(file)
 
-    def restore(self, model, optimizer=None):
+    def restore(
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer | None = None,
+    ) -> int:
         """Loads the newest whole checkpoint; returns its step, 0 if there is none.
 
         A damaged one is reported, and the one before is taken.
@@ -135,27 +194,28 @@ class RunFolder:
             )
         return 0
 
-    def append_log(self, record):
+    def append_log(self, record: Mapping) -> None:
+        """Adds a record to the log of training."""
         if not self.writes:
             return
         # A line of a process that was killed must not swallow this one.
-        end = "" if self._logged or _ends_a_line(self.file(LOG)) else "\n"
-        with tf.io.gfile.GFile(self.file(LOG), "a") as file:
+        end = "" if self._logged or _ends_a_line(self.log_file) else "\n"
+        with tf.io.gfile.GFile(self.log_file, "a") as file:
             file.write(end + json.dumps(record) + "\n")
         self._logged = True
 
 
-def checkpoint_steps(path):
-    """Steps of a folder's checkpoints, in order; none if there is no such folder."""
+def checkpoint_steps(path: str | os.PathLike) -> list[int]:
+    """Lists the steps of a folder's checkpoints; none if there is no such folder."""
     if not tf.io.gfile.isdir(path):
         return []
     names = (_NAME.fullmatch(name) for name in tf.io.gfile.listdir(path))
     return sorted(int(name[1]) for name in names if name)
 
 
-def read_log(path):
-    """The records of a run's log in order of steps; of a step run twice, the last."""
-    file = os.path.join(path, LOG)
+def read_log(path: str | os.PathLike) -> list[dict]:
+    """Reads a run's log in order of steps; of a step run twice, the last record."""
+    file = RunFolder(path, writes=False).log_file
     if not tf.io.gfile.exists(file):
         return []
     records = {}

@@ -8,42 +8,46 @@ import numpy as np
 import pytest
 
 import hypertf
-from experiments.bench import methods, t5, timing
+from experiments.bench import bench
+from experiments.benchmarks import method_suite, peers, t5_suite, timing
 from tests.conftest import ROOT
 
 
-def bench(*flags):
-    command = [sys.executable, "-m", "experiments.bench", *flags]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-
-
 @pytest.mark.slow
-def test_t5_suite_writes_table_and_json(tmp_path):
-    output = tmp_path / "bench.json"
-    result = bench(
-        "--suite=t5",
-        "--size=t5-nano",
-        "--rounds=1",
-        "--only=training step,decode batch 1",
-        f"--output={output}",
-    )
-    assert result.returncode == 0, result.stderr
-    written = json.loads(output.read_text())
-    assert written["matmul_peak_gflops"] > 0
-    for operation in ("training step", "decode batch 1"):
-        rows = written["operations"][operation]
+def test_t5_suite_writes_table_and_json(tmp_path, capsys):
+    output = tmp_path / "made" / "bench.json"
+    operations = ("training step", "decode batch 1")
+    results = bench("t5", size="t5-nano", rounds=1, only=operations, output=output)
+    assert json.loads(output.read_text()) == results
+    assert results["matmul_peak_gflops"] > 0
+    printed = capsys.readouterr().out
+    for operation in operations:
+        rows = results["operations"][operation]
         assert {"hypertf", "kerashub", "kerashub xla"} <= set(rows)
         assert rows["hypertf"]["ratio"] == 1.0
-        assert operation in result.stdout
+        assert operation in printed
+
+
+def test_the_program_refuses_an_unknown_method(tmp_path):
+    command = [sys.executable, "-m", "experiments.bench", "--suite=methods"]
+    result = subprocess.run(
+        [*command, "--size=t5-nano", "--rounds=1", "--only=hypergird"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    expected = "experiments.bench: only=['hypergird'], expected some of"
+    assert result.stderr.startswith(expected)
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_an_unknown_suite_is_refused():
-    result = bench("--suite=t6")
-    assert result.returncode != 0
-    assert "t6" in result.stderr + result.stdout
+    with pytest.raises(ValueError, match="suite='t6', expected one of t5, input"):
+        bench("t6")
 
 
-@pytest.mark.parametrize("suite", [t5, methods])
+@pytest.mark.parametrize("suite", [t5_suite, method_suite])
 def test_unknown_operations_are_refused(suite):
     with pytest.raises(ValueError, match="forwards"):
         suite.run(timing.Options(only=("forwards",)))
@@ -51,12 +55,12 @@ def test_unknown_operations_are_refused(suite):
 
 def test_methods_suite_measures_a_method_as_tasks_grow(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(methods, "TASKS", (2, 3))
+    monkeypatch.setattr(method_suite, "TASKS", (2, 3))
     name = "hyperprompt-global"
-    found = methods.run(timing.Options(size="t5-nano", rounds=1, only=(name,)))
-    row = found["operations"]["training step"][name]
+    results = method_suite.run(timing.Options(size="t5-nano", rounds=1, only=(name,)))
+    row = results["operations"]["training step"][name]
     assert row["ratio"] > 0 and row["limit"] == 1.05
-    assert set(found["as tasks grow"][name]) == {2, 3, "grown"}
+    assert set(results["as tasks grow"][name]) == {2, 3, "grown"}
     assert (tmp_path / "out/bench_methods.png").stat().st_size > 1000
     assert name in capsys.readouterr().out
 
@@ -67,7 +71,7 @@ def test_growth_is_judged(capsys):
         "flat": {**ratios, "grown": (1.09, 0.02)},
         "steep": {**ratios, "grown": (1.11, None)},
     }
-    methods.report_growth(growth)
+    method_suite.report_growth(growth)
     flat, steep = capsys.readouterr().out.splitlines()[-2:]
     assert flat.split()[-4:] == ["1.090", "±", "0.020", "ok"]
     assert steep.split()[-2:] == ["1.110", "MISSED"]
@@ -84,8 +88,8 @@ def test_ratios_are_taken_within_rounds():
 def test_the_error_is_that_of_a_median():
     """Of many sets of rounds, drawn at random."""
     draw = np.random.default_rng(0).normal
-    found = [timing.ratio_of(draw(1.0, 0.05, 25), np.ones(25)) for _ in range(2000)]
-    medians, errors = np.transpose(found)
+    drawn = [timing.ratio_of(draw(1.0, 0.05, 25), np.ones(25)) for _ in range(2000)]
+    medians, errors = np.transpose(drawn)
     assert np.mean(errors) == pytest.approx(np.std(medians), rel=0.1)
     assert timing.ratio_of([3.0], [2.0]) == (1.5, None)
 
@@ -93,8 +97,8 @@ def test_the_error_is_that_of_a_median():
 def test_forward_flops_of_a_known_size():
     """Two per weight and token, and the attention products."""
     config = hypertf.T5Config.from_name("t5-small")
-    workload = t5.Workload(config, batch=1, input_length=1, target_length=1)
+    workload = peers.Workload(config, batch=1, input_length=1, target_length=1)
     norms_and_bias = 512 * (6 * 2 + 6 * 3 + 2) + 2 * 8 * 32
     weights = 60_506_624 - norms_and_bias
     attention = 2 * (6 * 2 * 512 + 6 * 2 * 512 * 2)
-    assert t5.forward_flops(workload) == 2 * weights + attention
+    assert t5_suite.forward_flops(workload) == 2 * weights + attention

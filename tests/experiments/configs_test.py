@@ -1,11 +1,10 @@
 """Every named configuration can be run, and says what its paper says."""
 
-import types
-
 import pytest
 
-from experiments import build, configs
-from experiments.configs import papers
+from experiments import configs
+from experiments.configs import get_row
+from experiments.runs.components import make_mixture
 from hypertf import T5Config, conditioning
 from tfds_tasks.scores.averages import average
 
@@ -19,7 +18,7 @@ def test_model_mixture_and_options_are_known(name):
     conditioner = conditioning.create(
         config.conditioner,
         T5Config.from_name(config.model),
-        build.make_mixture(config).num_tasks,
+        make_mixture(config).num_tasks,
         **config.conditioner_options,
     )
     assert (conditioner is None) == (config.conditioner == "none")
@@ -33,8 +32,35 @@ def test_survives_json(name):
 
 @pytest.mark.parametrize("name", OF_PAPERS)
 def test_has_a_row_of_its_paper(name):
-    row = papers.get_row(configs.get_config(name).paper)
+    row = get_row(configs.get_config(name).paper)
     assert row.source and (row.scores or row.average)
+
+
+@pytest.mark.parametrize("name", OF_PAPERS)
+def test_is_of_its_row(name):
+    assert configs.get_config(name) is get_row(name).config
+    assert configs.get_config(name).paper == name
+
+
+@pytest.mark.parametrize("name", configs.row_names())
+def test_the_split_of_the_figures(name):
+    """HyperFormer's and Hyperdecoders' own test sets, else the validation sets."""
+    row = get_row(name)
+    validation = ("hyperprompt_", "hypergrid_", "hyperdecoder_base_mrqa")
+    test = ("hyperformer_", "hyperdecoder_")
+    exceptions = {
+        "hypergrid_3b_lg_test": "test",
+        "hypergrid_11b_lg": "test",  # only of the servers
+        "hyperdecoder_large_glue_dev": "validation",
+        **{
+            f"hyperformer_plus_plus_{size}_r{r}": "validation"  # Table 7
+            for size in ("small", "base")
+            for r in (8, 16, 32)
+        },
+    }
+    usual = "validation" if name.startswith(validation) else "test"
+    assert name.startswith(validation + test)
+    assert row.split == exceptions.get(name, usual)
 
 
 def test_every_method_has_a_config():
@@ -45,16 +71,16 @@ def test_every_method_has_a_config():
 @pytest.mark.parametrize("name", OF_PAPERS)
 def test_scored_tasks_are_of_the_mixture(name):
     config = configs.get_config(name)
-    tasks = {task.name for task in build.make_mixture(config).tasks}
+    tasks = {task.name for task in make_mixture(config).tasks}
     # WNLI is in the leaderboard of GLUE, and not trained.
-    assert set(papers.get_row(config.paper).scores) - {"glue/wnli"} <= tasks
+    assert set(get_row(config.paper).scores) - {"glue/wnli"} <= tasks
 
 
 HALVES = ("glue/mnli_matched", "glue/mnli_mismatched")
 
 
 def scores_of(name, benchmark):
-    scores = papers.get_row(name).scores
+    scores = get_row(name).scores
     return {t: m for t, m in scores.items() if t.startswith(f"{benchmark}/")}
 
 
@@ -65,7 +91,7 @@ def scores_of(name, benchmark):
         for name in OF_PAPERS
         for benchmark in ("glue", "super_glue")
         if name.startswith(("hyperprompt_", "hyperdecoder_"))
-        if scores_of(name, benchmark) and benchmark in papers.get_row(name).average
+        if scores_of(name, benchmark) and benchmark in get_row(name).average
     ],
 )
 def test_printed_scores_have_the_printed_average_over_tasks(name, benchmark):
@@ -73,7 +99,7 @@ def test_printed_scores_have_the_printed_average_over_tasks(name, benchmark):
     scores = scores_of(name, benchmark)
     if HALVES[0] in scores:
         scores["glue/mnli"] = {half: scores.pop(half)["accuracy"] for half in HALVES}
-    printed = papers.get_row(name).average[benchmark]
+    printed = get_row(name).average[benchmark]
     assert average(scores) == pytest.approx(printed, abs=0.08)
 
 
@@ -84,7 +110,7 @@ def test_printed_scores_have_the_printed_average_over_tasks(name, benchmark):
 def test_printed_scores_have_the_printed_average_over_metrics(name):
     scores = scores_of(name, "glue").values()
     values = [value for metrics in scores for value in metrics.values()]
-    printed = papers.get_row(name).average["glue_metrics"]
+    printed = get_row(name).average["glue_metrics"]
     assert sum(values) / len(values) == pytest.approx(printed, abs=0.02)
 
 
@@ -127,7 +153,7 @@ def test_hyperdecoders_as_in_their_section_3_2():
 
 def test_scores_as_the_papers_print_them():
     def score(name, task, metric):
-        return papers.get_row(name).scores[task][metric]
+        return get_row(name).scores[task][metric]
 
     assert score("hypergrid_base_l2", "super_glue/wsc", "accuracy") == 80.8
     assert score("hypergrid_base_l2", "glue/mrpc", "score") == 90.1
@@ -136,17 +162,21 @@ def test_scores_as_the_papers_print_them():
         score("hyperformer_plus_plus_base", "glue/cola", "matthews_corrcoef") == 63.73
     )
     assert score("hyperdecoder_base_mrqa", "mrqa/drop", "f1") == 47.0
-    assert papers.get_row("hyperprompt_xxl_decoder_only").average["super_glue"] == 91.3
+    assert get_row("hyperprompt_xxl_decoder_only").average["super_glue"] == 91.3
 
 
-@pytest.mark.parametrize("get", [configs.get_config, papers.get_row])
+@pytest.mark.parametrize("get", [configs.get_config, get_row])
 def test_a_wrong_name_gets_the_nearest(get):
     with pytest.raises(ValueError, match="did you mean hypergrid_base_l2"):
         get("hypergrid_base_L2")
 
 
 def test_a_name_in_two_modules_is_an_error():
-    one = types.SimpleNamespace(__name__="one", CONFIGS={"a": configs.Config()})
-    two = types.SimpleNamespace(__name__="two", CONFIGS={"a": configs.Config()})
     with pytest.raises(ValueError, match="two: a: known already"):
-        configs.merged(one, two)
+        configs.merged([("one", {"a": 1}), ("two", {"a": 2})])
+
+
+def test_figures_of_two_splits_are_two_rows():
+    tables = [configs.Table("A paper", ["average:glue"], s)("1.0") for s in ("a", "b")]
+    with pytest.raises(ValueError, match=r"row mixed: .*expected one split"):
+        configs.Row("mixed", None, tuple(tables))

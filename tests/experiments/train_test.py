@@ -11,13 +11,15 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
+from absl import app, flags
 
-from experiments import run, settings
+from experiments import train as program
 from experiments.configs import get_config
+from experiments.runs import config_file
+from experiments.runs import flags as run_flags
+from experiments.train import train
 from hypertf.training import RunFolder, checkpoint_steps, read_log
 from tests.conftest import ROOT
-from tfds_tasks import get_mixture
 
 TASKS = "nano/acceptability,nano/paraphrase"
 STEPS = 30
@@ -36,18 +38,11 @@ CONFIG = get_config("nano_hyperprompt_global").replace(
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("tfds"))
-    get_mixture(TASKS).probabilities("train", path)  # embedded: written on first use
-    return path
-
-
-@pytest.fixture(scope="module")
 def never_stopped(data_dir, tmp_path_factory):
     """The folder of a run in this process, which looks at other steps than the rest."""
     path = str(tmp_path_factory.mktemp("run"))
     config = CONFIG.replace(steps_per_loop=7, checkpoint_every=15)
-    assert run.train(config, path, data_dir) == STEPS
+    assert train(config, path, data_dir=data_dir) == STEPS
     return path
 
 
@@ -60,27 +55,8 @@ def command(model_dir, data_dir, config=CONFIG, *more):
         if getattr(config, field.name) != getattr(named, field.name)
     ]
     given += [f"--model_dir={model_dir}", f"--data_dir={data_dir}"]
-    program = [sys.executable, "-m", "experiments.train", "--config=nano"]
-    return [*program, *given, *more]
-
-
-def finish(*args):
-    """The program, run to its end."""
-    return subprocess.run(command(*args), cwd=ROOT, capture_output=True, text=True)
-
-
-def start(*args):
-    """A process, once it has taken its first step."""
-    model_dir = args[0]
-    process = subprocess.Popen(
-        command(*args),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    wait_until(lambda: read_log(model_dir), process)
-    return process
+    start = [sys.executable, "-m", "experiments.train", "--config=nano"]
+    return [*start, *given, *more]
 
 
 def wait_until(done, process):
@@ -108,34 +84,58 @@ def assert_same(model_dir, other, step=STEPS):
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_as_one_never_killed(never_stopped, data_dir, tmp_path):
-    process = start(tmp_path, data_dir)
+def test_a_killed_run_ends_as_one_never_killed(
+    never_stopped, data_dir, tmp_path, capsys
+):
+    """The one test with a real process: its flags, its quiet start, its sudden end."""
+    environment = {k: v for k, v in os.environ.items() if "TF_CPP" not in k}
+    process = subprocess.Popen(
+        command(tmp_path, data_dir),
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     wait_until(lambda: checkpoint_steps(tmp_path), process)
     os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    printed, log = process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert log == ""  # nothing of TensorFlow's, nor of SentencePiece's
+    first, second, *_ = printed.splitlines()
+    file = tmp_path / "config.json"
+    assert first.startswith("training t5-nano with hyperprompt-global on nano/acc")
+    assert second == f"writing to {tmp_path}; all settings are in {file}"
+    assert len(printed.splitlines()) < 8
     reached = checkpoint_steps(tmp_path)[-1]
     assert 0 < reached < STEPS
-    assert settings.read(tmp_path) == CONFIG
-    result = finish(tmp_path, data_dir)
-    assert result.returncode == 0, result.stderr
-    assert f"going on from {tmp_path}/model.ckpt-{reached}" in result.stdout
-    assert f"step {STEPS} of {STEPS}" in result.stdout
+    assert config_file.read(tmp_path) == CONFIG
+    assert train(CONFIG, tmp_path, data_dir=data_dir) == STEPS
+    printed = capsys.readouterr().out
+    assert f"going on from {tmp_path}/model.ckpt-{reached}" in printed
+    assert f"step {STEPS} of {STEPS}" in printed
     assert_same(tmp_path, never_stopped)
     assert [r["step"] for r in read_log(tmp_path)] == list(range(1, STEPS + 1))
 
 
-@pytest.mark.slow
-def test_a_run_asked_to_end_saves_and_goes_on(never_stopped, data_dir, tmp_path):
+def test_a_run_asked_to_end_saves_and_goes_on(
+    never_stopped, data_dir, tmp_path, monkeypatch, capsys
+):
     config = CONFIG.replace(checkpoint_every=1000)
-    process = start(tmp_path, data_dir, config)
-    process.terminate()
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
-    (reached,) = checkpoint_steps(tmp_path)
-    assert 0 < reached < STEPS
-    assert reached == read_log(tmp_path)[-1]["step"]  # nothing done was lost
-    assert f"step {reached} of {STEPS}" in output
-    assert run.train(config, tmp_path, data_dir) == STEPS
+    log = RunFolder.append_log
+
+    def ask_at_step_4(folder, record):
+        log(folder, record)
+        if record["step"] == 4:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(RunFolder, "append_log", ask_at_step_4)
+    assert train(config, tmp_path, data_dir=data_dir) == 4
+    assert checkpoint_steps(tmp_path) == [4]
+    assert read_log(tmp_path)[-1]["step"] == 4  # nothing done was lost
+    assert f"step 4 of {STEPS}" in capsys.readouterr().out
+    monkeypatch.undo()
+    assert train(config, tmp_path, data_dir=data_dir) == STEPS
     assert_same(tmp_path, never_stopped)
 
 
@@ -151,62 +151,61 @@ def contents(folder):
     }
 
 
-@pytest.mark.slow
 def test_another_configuration_in_an_old_folder(never_stopped, data_dir):
     before = contents(never_stopped)
     other = CONFIG.replace(learning_rate=0.25, conditioner="none")
-    result = finish(never_stopped, data_dir, other)
-    assert result.returncode != 0
-    assert "Traceback" not in result.stderr
-    assert "learning_rate: 0.015 then, 0.25 now" in result.stderr
-    assert "conditioner: 'hyperprompt-global' then, 'none' now" in result.stderr
-    assert "steps_per_loop" not in result.stderr  # which is free to change
+    with pytest.raises(ValueError, match="holds a run with another") as error:
+        train(other, never_stopped, data_dir=data_dir)
+    assert "learning_rate: 0.015 then, 0.25 now" in str(error.value)
+    assert "conditioner: 'hyperprompt-global' then, 'none' now" in str(error.value)
+    assert "steps_per_loop" not in str(error.value)  # which is free to change
     assert contents(never_stopped) == before
 
 
 def test_what_may_change_in_an_old_folder(never_stopped, data_dir, tmp_path, capsys):
     folder = copy_of(never_stopped, tmp_path)
     config = CONFIG.replace(steps=STEPS + 3, keep=2, checkpoint_every=2)
-    assert run.train(config, folder, data_dir) == STEPS + 3
+    assert train(config, folder, data_dir=data_dir) == STEPS + 3
     assert f"going on from {folder}/model.ckpt-{STEPS}" in capsys.readouterr().out
     assert checkpoint_steps(folder) == [STEPS + 2, STEPS + 3]
-    assert settings.read(folder) == config
+    assert config_file.read(folder) == config
 
 
 def test_steps_are_not_free_where_the_rate_depends_on_them(tmp_path):
     linear = CONFIG.replace(schedule="linear")
-    settings.claim(tmp_path, linear)
+    folder = RunFolder(tmp_path)
+    config_file.claim(folder, linear)
     with pytest.raises(ValueError, match=f"steps: {STEPS} then, {STEPS + 1} now"):
-        settings.claim(tmp_path, linear.replace(steps=STEPS + 1))
+        config_file.claim(folder, linear.replace(steps=STEPS + 1))
 
 
 def test_a_finished_run_is_left_alone(never_stopped, data_dir, tmp_path):
     folder = copy_of(never_stopped, tmp_path)
     before = tensors(folder, STEPS)
-    assert run.train(CONFIG, folder, data_dir) == STEPS
+    assert train(CONFIG, folder, data_dir=data_dir) == STEPS
     assert tensors(folder, STEPS).keys() == before.keys()
     assert checkpoint_steps(folder) == [15, STEPS]
 
 
-@pytest.mark.slow
 def test_a_folder_in_use_is_refused(data_dir, tmp_path):
     folder = RunFolder(tmp_path)
     folder.lock()
-    result = finish(tmp_path, data_dir)
+    with pytest.raises(RuntimeError, match=f"in use by process {os.getpid()}"):
+        train(CONFIG, tmp_path, data_dir=data_dir)
     folder.unlock()
-    assert result.returncode != 0
-    assert "Traceback" not in result.stderr
-    expected = f"{tmp_path} is in use by process {os.getpid()}"
-    assert expected in result.stderr
     assert os.listdir(tmp_path) == [".lock"]
 
 
 def parsed(*arguments):
     """The config that `experiments.train` makes of flags."""
+    return run_flags.config_of(read_flags(*arguments))
+
+
+def read_flags(*arguments):
     values = flags.FlagValues()
-    settings.define_flags(values)
+    program._define(values)
     values(["train", *arguments])
-    return settings.from_flags(values)
+    return values
 
 
 def test_flags_become_the_config(data_dir, tmp_path):
@@ -224,11 +223,12 @@ def test_flags_become_the_config(data_dir, tmp_path):
         ("bottleneck=4", {"bottleneck": 4}),
         ("a=1,b=word,c=(1, 2)", {"a": 1, "b": "word", "c": (1, 2)}),
         ("a=[1,2],b={'x': 1},c=None", {"a": [1, 2], "b": {"x": 1}, "c": None}),
+        ("hyperprompt-global.reduction=8", {"hyperprompt-global.reduction": 8}),
         ("", {}),
     ],
 )
 def test_options_of_a_conditioner(text, options):
-    assert settings.parse_options(text) == options
+    assert run_flags.parse_options(text) == options
     given = f"--conditioner_options={text}"
     config = parsed("--conditioner=hyperprompt-global", given)
     assert config.conditioner_options == options
@@ -266,18 +266,29 @@ BAD = [
 
 @pytest.mark.parametrize(("arguments", "words"), BAD, ids=[" ".join(a) for a, _ in BAD])
 def test_bad_flags_are_named_and_leave_no_trace(arguments, words, data_dir, tmp_path):
-    """`main` prints errors of these kinds in a line, without a traceback."""
+    """Errors of these kinds are printed in a line; see `runs.program`."""
     model_dir = tmp_path / "run"
     small = ["--config=nano", f"--mixture={TASKS}"]
     with pytest.raises((ValueError, OSError, RuntimeError)) as error:
-        run.train(parsed(*small, *arguments), str(model_dir), data_dir)
+        train(parsed(*small, *arguments), model_dir, data_dir=data_dir)
     assert words in str(error.value)
     assert not model_dir.exists()
 
 
 def test_no_folder():
-    program = [sys.executable, "-m", "experiments.train", "--config=nano"]
-    result = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode != 0
-    assert "--model_dir is not set" in result.stdout + result.stderr
-    assert "Traceback" not in result.stderr
+    with pytest.raises(app.UsageError, match="--model_dir is not set"):
+        program._call(read_flags("--config=nano"))
+
+
+def test_the_names_of_configurations_are_listed(capsys):
+    program._call(read_flags("--config=list"))
+    assert "hypergrid_base_l2\n" in capsys.readouterr().out
+
+
+def test_settings_in_full_if_asked(capsys):
+    full = config_file.shown(CONFIG).splitlines()
+    assert "* dropout              0.1" in full and "  splits               t5" in full
+    assert len(full) == len(dataclasses.fields(CONFIG))
+    brief = config_file.shown_briefly(CONFIG)
+    assert "dropout=0.1" in brief and "splits" not in brief and "keep" not in brief
+    assert len(brief.splitlines()) <= 3

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from experiments import run, settings
 from experiments.configs import get_config
+from experiments.runs import config_file
+from experiments.train import train
 from hypertf.training import RunFolder, checkpoint_steps, read_log
 from tests.conftest import ROOT
 from tests.helpers import relative_error
@@ -37,8 +38,8 @@ CONFIG = get_config("nano_hyperprompt_global").replace(
 # Is taken away, as a machine is, at a step of its choice; 0 is never.
 WORKER = """
 import os, signal, sys
-from experiments import run
 from experiments.configs import Config
+from experiments.train import train
 from hypertf.training import RunFolder
 
 def look(folder, record, log=RunFolder.append_log):
@@ -49,7 +50,9 @@ def look(folder, record, log=RunFolder.append_log):
 RunFolder.append_log = look
 with open(sys.argv[1]) as file:
     config = Config.from_json(file.read())
-print("reached", run.train(config, sys.argv[2], sys.argv[3], "multi_worker"))
+print("reached", train(
+    config, sys.argv[2], data_dir=sys.argv[3], strategy="multi_worker"
+))
 """
 
 
@@ -110,7 +113,7 @@ def ran(tmp_path_factory):
         "folders apart": run_workers(config, [two, alone], data_dir),
         "to the end": run_workers(config, [two, two], data_dir),
     }
-    run.train(CONFIG, one, data_dir)
+    train(CONFIG, one, data_dir=data_dir)
     return one, two, said
 
 
@@ -158,5 +161,5 @@ def test_so_are_the_losses(ran):
 def test_only_the_chief_writes(ran):
     _, two, _ = ran
     assert checkpoint_steps(two) == [2, 4]
-    assert settings.read(two) == CONFIG
+    assert config_file.read(two) == CONFIG
     assert not os.path.exists(os.path.join(os.path.dirname(two), "alone"))

@@ -169,6 +169,34 @@ def test_a_remote_folder():
     folder.unlock()
 
 
+def test_where_things_lie(tmp_path):
+    folder = RunFolder(tmp_path / "new", writes=False)
+    paths = {
+        "config.json": folder.config_file,
+        "train.jsonl": folder.log_file,
+        "train": folder.training_summaries,
+        "eval": folder.score_summaries,
+        "eval/test.json": folder.scores_file("test"),
+        "eval/test-7/glue_cola.jsonl": folder.predictions_file("test", 7, "glue/cola"),
+        "report": folder.report_folder,
+        "model.ckpt-7": folder.prefix(7),
+    }
+    assert paths == {name: f"{tmp_path}/new/{name}" for name in paths}
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path)
+    path = folder.scores_file("test")
+    folder.write_text(path, "old")  # makes the folder
+    with pytest.raises(TypeError):
+        folder.write_text(path, 5)
+    with open(path) as file:
+        assert file.read() == "old"
+    folder.write_text(path, "new")
+    assert os.listdir(os.path.dirname(path)) == ["test.json"]
+
+
 def test_a_second_process_is_refused(tmp_path):
     folder = RunFolder(tmp_path)
     folder.lock()

@@ -38,7 +38,7 @@ def lines() -> Iterator[str]:
 
 
 def rules() -> bytes:
-    """`RULES` as SentencePiece keeps them in a model."""
+    """Returns `RULES` as SentencePiece keeps them in a model."""
     with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
         file.write(RULES)
         file.flush()

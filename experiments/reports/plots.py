@@ -1,17 +1,19 @@
-"""Figures of runs: loss, loss of each task, scores. A run is a `run_report.Run`.
+"""Figures of runs: loss, loss of each task, scores.
 
 Figures are made without pyplot, so that nothing depends on a display or is left open.
 """
 
 import io
 import math
+from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from tfds_tasks.scores import averages
+from experiments.reports.reported_run import ReportedRun
+from tfds_tasks.scores.averages import selection_score
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -30,8 +32,8 @@ MEAN = "mean over tasks"
 PANEL, DPI = (2.9, 2.1), 130  # inches, dots in one
 
 
-def loss(runs):
-    """Training loss over steps."""
+def loss(runs: Sequence[ReportedRun]) -> bytes:
+    """Draws the training loss over steps; returns the PNG."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8, 4.6), layout="constrained")
         axes = figure.subplots()
@@ -44,8 +46,8 @@ def loss(runs):
         return _finish(figure, "Training loss", runs, axes)
 
 
-def task_loss(runs):
-    """A panel for each task that was seen."""
+def task_loss(runs: Sequence[ReportedRun]) -> bytes:
+    """Draws the training loss of each task that was seen, a panel for each."""
     records = [record for run in runs for record in run.log]
     seen = {name for record in records for name in record["task_loss"]}
     # `task_examples` has all tasks in the order of their ids.
@@ -69,8 +71,8 @@ def task_loss(runs):
         return _finish(figure, "Training loss of each task", runs, panels[names[0]])
 
 
-def scores(runs, split):
-    """Lines over steps; bars where no run has more than one checkpoint scored."""
+def scores(runs: Sequence[ReportedRun], split: str) -> bytes:
+    """Draws scores: lines over steps, bars if no run has more than one scored."""
     if any(len(run.scores) > 1 for run in runs):
         return _score_lines(runs, split)
     return _score_bars(runs, split)
@@ -131,11 +133,11 @@ def _scored_tasks(runs):
 
 def _by_task(run):
     """{step: {task: mean over its metrics}}, and the mean over tasks."""
-    found = {}
+    by_task = {}
     for step, tasks in run.scores.items():
         values = {t: float(np.mean(list(m.values()))) for t, m in tasks.items()}
-        found[step] = {MEAN: averages.average(tasks), **values}
-    return found
+        by_task[step] = {MEAN: selection_score(tasks), **values}
+    return by_task
 
 
 def _look(number):
@@ -155,8 +157,8 @@ def _curve(axes, points, number):
     return smooth
 
 
-def smoothed(values):
-    """The mean over a twentieth of the curve around each point, less at its ends."""
+def smoothed(values: np.ndarray) -> np.ndarray:
+    """Takes the mean over a twentieth of the curve around each point, less at ends."""
     half = len(values) // 40 if len(values) >= 40 else int(len(values) >= 10)
     return np.array(
         [values[max(0, i - half) : i + half + 1].mean() for i in range(len(values))]

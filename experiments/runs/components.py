@@ -1,18 +1,21 @@
-"""From a `Config` to the objects of a run; checks what can be checked first."""
+"""The objects of a run, made from its `Config`: data, model, optimizer, step."""
 
 import os
+from collections.abc import Callable
 
 import keras
+import tensorflow as tf
 
 import hypertf
+from experiments.runs.config import Config
 from hypertf.training import LinearSchedule, TrainStep
-from tfds_tasks import get_mixture, get_vocabulary, vocabulary
+from tfds_tasks import Mixture, Vocabulary, get_mixture, get_vocabulary, vocabulary
 
 PRESET = "t5_small_multi"  # of KerasHub: the vocabulary that all T5 share
 
 
-def make_vocabulary(config):
-    """The vocabulary of `config.vocabulary`, or the one its docstring promises."""
+def make_vocabulary(config: Config) -> Vocabulary:
+    """Opens the vocabulary of `config.vocabulary`, or the one its help promises."""
     if config.vocabulary is not None:
         return get_vocabulary(config.vocabulary)
     if config.model == "t5-nano":
@@ -22,7 +25,8 @@ def make_vocabulary(config):
     return get_vocabulary(PRESET)
 
 
-def make_mixture(config):
+def make_mixture(config: Config) -> Mixture:
+    """Makes the mixture of `config.mixture`, its tasks written and drawn as it says."""
     return get_mixture(
         config.mixture,
         rates=config.rates,
@@ -37,13 +41,14 @@ def make_mixture(config):
     )
 
 
-def t5_config(config):
+def t5_config(config: Config) -> hypertf.T5Config:
+    """Returns the sizes of the model."""
     changes = {} if config.dropout is None else {"dropout_rate": config.dropout}
     return hypertf.T5Config.from_name(config.model, **changes)
 
 
-def make_model(config, mixture):
-    """A fresh model: the seed decides its weights."""
+def make_model(config: Config, mixture: Mixture) -> hypertf.T5:
+    """Makes a fresh model, whose weights the seed decides."""
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
     t5 = t5_config(config)
@@ -53,22 +58,23 @@ def make_model(config, mixture):
     return hypertf.T5(t5, conditioner=conditioner, rematerialize=config.rematerialize)
 
 
-def check_init(config):
-    """Says what is wrong with `config.init` before anything is built."""
+def check_init(config: Config) -> None:
+    """Says what is wrong with `config.init` before anything is made."""
     if config.init is None:
         return
     with hypertf.checkpoints.open_checkpoint(config.init):
         pass
 
 
-def load_init(model, config):
-    """Fills the model from `config.init`; returns what was found, None if unset."""
+def load_init(model: hypertf.T5, config: Config) -> object:
+    """Fills the model from `config.init`; says of what form it is, None if unset."""
     if config.init is None:
         return None
     return hypertf.checkpoints.load(model, config.init)
 
 
-def make_optimizer(config):
+def make_optimizer(config: Config) -> keras.optimizers.Optimizer:
+    """Makes the optimizer with its schedule."""
     options = {"weight_decay": config.weight_decay or None}
     rate = config.learning_rate
     if config.schedule == "linear":
@@ -85,7 +91,14 @@ def make_optimizer(config):
     )
 
 
-def make_train_step(config, model, optimizer, mixture, strategy):
+def make_train_step(
+    config: Config,
+    model: hypertf.T5,
+    optimizer: keras.optimizers.Optimizer,
+    mixture: Mixture,
+    strategy: tf.distribute.Strategy,
+) -> TrainStep:
+    """Makes the step with the loss and the micro-batches that the run has."""
     return TrainStep(
         model,
         optimizer,
@@ -100,8 +113,10 @@ def make_train_step(config, model, optimizer, mixture, strategy):
     )
 
 
-def make_dataset(config, mixture, vocabulary, data_dir):
-    """A function of start, host and num_hosts to tf.data of training batches."""
+def make_dataset(
+    config: Config, mixture: Mixture, vocabulary: Vocabulary, data_dir: str | None
+) -> Callable[..., tf.data.Dataset]:
+    """Returns a function of start, host and num_hosts to batches for training."""
 
     def make(start=0, host=0, num_hosts=1):
         return mixture.dataset(
@@ -122,6 +137,9 @@ def make_dataset(config, mixture, vocabulary, data_dir):
     return make
 
 
-def expand(path):
-    """A local path with ~ filled in; None and remote paths as they are."""
-    return path if path is None or "://" in path else os.path.expanduser(path)
+def expand(path: str | os.PathLike | None) -> str | None:
+    """Fills in the ~ of a local path; None and remote paths stay as they are."""
+    if path is None:
+        return None
+    path = os.fspath(path)
+    return path if "://" in path else os.path.expanduser(path)

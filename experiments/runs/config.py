@@ -12,8 +12,10 @@ NORMALIZATIONS = ("target_size", "tokens")
 DECODING = ("greedy", "beam", "rank")
 
 
-def setting(default, help, free=False, **kwargs):
-    """A field; `free` ones may change between two starts of the same run."""
+def setting(
+    default: object, help: str, free: bool = False, **kwargs: object
+) -> dataclasses.Field:
+    """Makes a field; `free` ones may change between two starts of the same run."""
     metadata = {"help": help, "free": free}
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=metadata, **kwargs)
@@ -103,7 +105,7 @@ class Config:
         None, "Row of a paper that report sets beside the scores.", True
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "conditioner_options", dict(self.conditioner_options))
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
@@ -142,19 +144,21 @@ class Config:
     def _complain(self, name, expected):
         raise ValueError(f"{name}={getattr(self, name)!r}, expected {expected}")
 
-    def to_json(self):
+    def to_json(self) -> str:
+        """Writes the text of config.json."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
     @classmethod
-    def from_json(cls, text):
+    def from_json(cls, text: str) -> "Config":
+        """Reads the configuration that `to_json` wrote."""
         values = json.loads(text)
         unknown = sorted(set(values) - set(field_names()))
         if unknown:
             raise ValueError(f"a config with unknown fields: {', '.join(unknown)}")
         return cls(**values)
 
-    def replace(self, **changes):
-        """A copy with other values; a misspelt field gets the nearest name."""
+    def replace(self, **changes: object) -> "Config":
+        """Returns a copy with other values; a misspelt field gets the nearest name."""
         for name in changes:
             if name not in field_names():
                 near = difflib.get_close_matches(name, field_names(), n=1)
@@ -162,23 +166,24 @@ class Config:
                 raise ValueError(f"a config has no field {name!r}{hint}")
         return dataclasses.replace(self, **changes)
 
-    def differences(self, other):
-        """{field: (mine, the other's)} of what may not change within a run.
+    def differences(self, other: "Config") -> dict[str, tuple]:
+        """Lists {field: (mine, the other's)} of what may not change within a run.
 
         More steps are no other run where the rate does not depend on their number.
         """
-        found = {}
+        different = {}
         for field in dataclasses.fields(self):
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
             free = field.metadata["free"]
             if field.name == "steps" and self.schedule == "constant":
                 free = True
             if mine != theirs and not free:
-                found[field.name] = mine, theirs
-        return found
+                different[field.name] = mine, theirs
+        return different
 
 
-def field_names():
+def field_names() -> list[str]:
+    """Lists the names of all settings."""
     return [field.name for field in dataclasses.fields(Config)]
 
 

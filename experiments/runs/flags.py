@@ -1,20 +1,21 @@
-"""Flags to a `Config` and back: one flag for each field, `--config` for a named one."""
+"""Flags to a `Config`: one flag for each field, `--config` for a named one."""
 
 import ast
 import dataclasses
-import os
+import re
 import types
 import typing
 
-import tensorflow as tf
-from absl import flags, logging
+from absl import flags
 
 from experiments.configs import Config, config_names, get_config
+from hypertf import training
 
-FILE = "config.json"
+# Flags defined here are listed by --help of the program that asks for them.
+flags.disclaim_key_flags()
 
 
-def define_flags(values=flags.FLAGS):
+def define_config(values: flags.FlagValues) -> None:
     """Defines `--config` and a flag for every field of `Config`."""
     flags.DEFINE_string(
         "config",
@@ -33,6 +34,23 @@ def define_flags(values=flags.FLAGS):
         define(field.name, None, field.metadata["help"] + shown, flag_values=values)
 
 
+def define_devices(values: flags.FlagValues) -> None:
+    """Defines `--data_dir`, `--strategy` and `--tpu`, which several programs have."""
+    flags.DEFINE_string(
+        "data_dir", None, "Folder of the TFDS data.", flag_values=values
+    )
+    flags.DEFINE_enum(
+        "strategy",
+        "auto",
+        training.STRATEGIES,
+        "Devices to run on.",
+        flag_values=values,
+    )
+    flags.DEFINE_string(
+        "tpu", None, "Name of the TPU; local on a TPU VM.", flag_values=values
+    )
+
+
 def _plain_type(hint):
     """int of `int | None`."""
     if isinstance(hint, types.UnionType):
@@ -47,14 +65,8 @@ _DEFINE = {
 }
 
 
-def be_quiet(values):
-    """Warnings only, unless --verbosity says otherwise: TFDS tells of every file."""
-    if not values["verbosity"].present:
-        logging.set_verbosity(logging.WARNING)
-
-
-def from_flags(values):
-    """The `Config` that parsed flags ask for."""
+def config_of(values: flags.FlagValues) -> Config:
+    """Makes the `Config` that parsed flags ask for."""
     config = get_config(values.config) if values.config else Config()
     changes = {}
     for field in dataclasses.fields(Config):
@@ -73,12 +85,16 @@ def from_flags(values):
     return config.replace(**changes)
 
 
-def parse_options(text):
-    """Text such as `a=1,b=word,c=(1, 2)` to {"a": 1, "b": "word", "c": (1, 2)}."""
+def parse_options(text: str) -> dict:
+    """Reads the options of a conditioner.
+
+    >>> parse_options("a=1,b=word,c=(1, 2)")
+    {'a': 1, 'b': 'word', 'c': (1, 2)}
+    """
     options = {}
     for item in _split(text):
         name, equals, value = item.partition("=")
-        if not equals or not name.strip().isidentifier():
+        if not equals or not _NAME.fullmatch(name.strip()):
             raise ValueError(
                 f"conditioner_options={text!r}: {item!r}, expected name=value"
             )
@@ -87,6 +103,9 @@ def parse_options(text):
         except (ValueError, SyntaxError):
             options[name.strip()] = value.strip()
     return options
+
+
+_NAME = re.compile(r"[\w.+-]+")  # of combined methods: hyperprompt-global.reduction
 
 
 def _split(text):
@@ -100,52 +119,3 @@ def _split(text):
         else:
             item += letter
     return [item for item in [*items, item] if item.strip()]
-
-
-def show(config):
-    """Text of a configuration: what differs from the defaults is marked."""
-    default, lines = Config(), []
-    for field in dataclasses.fields(Config):
-        value = getattr(config, field.name)
-        mark = "*" if value != getattr(default, field.name) else " "
-        lines.append(f"{mark} {field.name:20s} {value}")
-    return "\n".join(lines)
-
-
-def claim(folder, config):
-    """Saves the configuration in a new folder; in an old one it must be the same."""
-    path = os.path.join(folder, FILE)
-    if not tf.io.gfile.exists(path):
-        tf.io.gfile.makedirs(folder)
-        _write(path, config)
-        return
-    old = read(folder)
-    different = old.differences(config)
-    if different:
-        lines = [
-            f"  {n}: {was!r} then, {now!r} now" for n, (was, now) in different.items()
-        ]
-        raise ValueError(
-            f"model_dir {folder} holds a run with another configuration; expected the "
-            "same, or a new folder\n" + "\n".join(lines)
-        )
-    if old != config:
-        _write(path, config)
-
-
-def _write(path, config):
-    temporary = path + ".tmp"
-    with tf.io.gfile.GFile(temporary, "w") as file:
-        file.write(config.to_json())
-    tf.io.gfile.rename(temporary, path, overwrite=True)
-
-
-def read(folder):
-    """The configuration of a run."""
-    path = os.path.join(folder, FILE)
-    if not tf.io.gfile.exists(path):
-        raise FileNotFoundError(
-            f"{path} is absent; expected a model_dir of experiments.train"
-        )
-    with tf.io.gfile.GFile(path) as file:
-        return Config.from_json(file.read())

@@ -5,12 +5,14 @@ SentencePiece's own Python tokenizer.
 """
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow_datasets as tfds
 
 import tfds_tasks
-from experiments.bench import timing
+from experiments.benchmarks import timing
+from experiments.reports.tables import aligned
 from tfds_tasks import sources
 
 BATCH, INPUTS, TARGETS = 128, 128, 16
@@ -18,7 +20,7 @@ BATCHES = 40  # drawn per turn
 WANTED = 5000  # examples a second
 
 
-def run(options):
+def run(options: timing.Options) -> dict:
     """Measures, prints the table, returns what goes into the JSON file."""
     mixture, vocabulary = open_mixture(options)
     cases = {
@@ -38,8 +40,10 @@ def run(options):
     }
 
 
-def open_mixture(options):
-    """The GLUE tasks whose data is prepared, or else `nano`; and a vocabulary."""
+def open_mixture(
+    options: timing.Options,
+) -> tuple[tfds_tasks.Mixture, tfds_tasks.Vocabulary]:
+    """Opens the GLUE tasks whose data is prepared, or else `nano`, and a vocabulary."""
     prepared = []
     for task in tfds_tasks.get_mixture("glue").tasks:
         try:
@@ -54,7 +58,12 @@ def open_mixture(options):
     return tfds_tasks.get_mixture(",".join(prepared) or "nano"), vocabulary
 
 
-def ours(mixture, vocabulary, data_dir):
+def ours(
+    mixture: tfds_tasks.Mixture,
+    vocabulary: tfds_tasks.Vocabulary,
+    data_dir: str | None,
+) -> Callable[[], None]:
+    """Draws batches from the mixture's own dataset."""
     batches = iter(
         mixture.dataset(
             vocabulary=vocabulary,
@@ -73,7 +82,11 @@ def ours(mixture, vocabulary, data_dir):
     return draw
 
 
-def python_loop(mixture, vocabulary, data_dir):
+def python_loop(
+    mixture: tfds_tasks.Mixture,
+    vocabulary: tfds_tasks.Vocabulary,
+    data_dir: str | None,
+) -> Callable[[], None]:
     """Draws a task, formats a row, encodes and pads it, in plain Python."""
     shares = list(mixture.probabilities(data_dir=data_dir).values())
     rows = [
@@ -98,13 +111,14 @@ def python_loop(mixture, vocabulary, data_dir):
     return draw
 
 
-def report(results, mixture):
+def report(results: dict[str, dict], mixture: tfds_tasks.Mixture) -> None:
+    """Prints the table, and whether it is fast enough."""
     print(f"\n{', '.join(task.name for task in mixture.tasks)}; batch {BATCH}\n")
     rows = [
         (name, f"{row['examples_per_second']:,.0f}", f"{row['ratio']:.2f}")
         for name, row in results.items()
     ]
-    print(timing.table(("input", "examples/s", "x hypertf's time"), rows))
+    print(aligned(("input", "examples/s", "x hypertf's time"), rows))
     rate = results["hypertf"]["examples_per_second"]
     word = "reached" if rate >= WANTED else "missed"
     print(f"at least {WANTED:,} examples/s: {word}")

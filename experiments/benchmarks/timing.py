@@ -1,4 +1,4 @@
-"""Timing in turns, and tables of what came out."""
+"""Timing in turns, and what came out."""
 
 import dataclasses
 import os
@@ -6,6 +6,7 @@ import platform
 import random
 import statistics
 import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import tensorflow as tf
 from tqdm import tqdm
@@ -13,17 +14,20 @@ from tqdm import tqdm
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the flags ask of a suite."""
+    """What is asked of a suite."""
 
     size: str = "t5-small"
     rounds: int = 7
     only: tuple[str, ...] = ()
     data_dir: str | None = None
     vocabulary: str = "nano"
+    folder: str = "out"  # of what is drawn
 
 
-def in_turns(cases, rounds, title):
-    """Seconds per call of each case: `{name: [seconds of every round]}`.
+def in_turns(
+    cases: Mapping[Hashable, Callable[[], object]], rounds: int, title: str
+) -> dict[Hashable, list[float]]:
+    """Measures the seconds of each case: `{name: [seconds of every round]}`.
 
     The cases take turns, so that what else the machine does falls on all of them;
     in another order each round, so that none always comes after the same.
@@ -43,8 +47,10 @@ def in_turns(cases, rounds, title):
     return seconds
 
 
-def summary(seconds, reference):
-    """Median milliseconds, and how many times as long as the reference it takes.
+def summary(
+    seconds: Mapping[Hashable, Sequence[float]], reference: Hashable
+) -> dict[Hashable, dict]:
+    """Gives median milliseconds, and how many times the reference's each case takes.
 
     The ratio is the median over the rounds of ratios within a round; `error` is what
     such a median is off by as a rule (one standard error).
@@ -61,8 +67,10 @@ def summary(seconds, reference):
     return rows
 
 
-def ratio_of(seconds, others):
-    """The median ratio within rounds and its standard error, None of one round."""
+def ratio_of(
+    seconds: Sequence[float], others: Sequence[float]
+) -> tuple[float, float | None]:
+    """Gives the median ratio within rounds and its standard error (None of one)."""
     ratios = [mine / theirs for mine, theirs in zip(seconds, others, strict=True)]
     median = statistics.median(ratios)
     if len(ratios) < 2:
@@ -73,35 +81,21 @@ def ratio_of(seconds, others):
     return median, 1.253 * deviation / len(ratios) ** 0.5
 
 
-def times(ratio, error):
-    """For a table: "1.034 ± 0.012"."""
+def times(ratio: float, error: float | None) -> str:
+    """Writes a ratio for a table: "1.034 ± 0.012"."""
     return f"{ratio:.3f}" if error is None else f"{ratio:.3f} ± {error:.3f}"
 
 
-def matmul_peak(rounds, size=2048):
-    """GFLOP/s of one large float32 product: the best this machine does."""
+def matmul_peak(rounds: int, size: int = 2048) -> float:
+    """Measures the GFLOP/s of one large float32 product: the best of this machine."""
     a = tf.random.normal((size, size))
     product = tf.function(lambda: tf.linalg.matmul(a, a))
     seconds = in_turns({"matmul": product}, rounds, "matmul peak")["matmul"]
     return 2 * size**3 / statistics.median(seconds) / 1e9
 
 
-def table(headings, rows):
-    """Plain text, columns lined up."""
-    cells = [headings, *rows]
-    widths = [max(len(str(row[i])) for row in cells) for i in range(len(headings))]
-    lines = []
-    for row in cells:
-        first, *rest = (str(cell) for cell in row)
-        line = first.ljust(widths[0])
-        for cell, width in zip(rest, widths[1:], strict=True):
-            line += "  " + cell.rjust(width)
-        lines.append(line)
-    lines.insert(1, "-" * len(lines[0]))
-    return "\n".join(lines)
-
-
-def machine():
+def machine() -> dict:
+    """Says what this machine and its TensorFlow are."""
     return {
         "cpu": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-import numpy as np
-
 import hypertf
-from experiments.bench import peers, timing
+from experiments.benchmarks import peers, timing
+from experiments.benchmarks.peers import System, Workload
+from experiments.reports.tables import aligned
 
 SYSTEMS = {
     "hypertf": peers.Hypertf,
@@ -13,21 +13,6 @@ SYSTEMS = {
     "kerashub xla": peers.KerasHubXLA,
     "huggingface": peers.HuggingFace,
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Workload:
-    """The batch every system gets."""
-
-    config: hypertf.T5Config
-    batch: int = 8
-    input_length: int = 128
-    target_length: int = 16
-    decode_length: int = 32
-
-    def tokens(self, batch, length, seed):
-        rng = np.random.default_rng(seed)
-        return rng.integers(2, self.config.vocab_size, (batch, length)).astype("int32")
 
 
 OPERATIONS = {
@@ -39,12 +24,12 @@ OPERATIONS = {
 }
 
 
-def run(options):
+def run(options: timing.Options) -> dict:
     """Measures, prints the table, returns what goes into the JSON file."""
     size, rounds, only = options.size, options.rounds, options.only
     unknown = set(only) - set(OPERATIONS)
     if unknown:
-        raise ValueError(f"--only={sorted(unknown)}, expected some of {[*OPERATIONS]}")
+        raise ValueError(f"only={sorted(unknown)}, expected some of {[*OPERATIONS]}")
     workload = Workload(hypertf.T5Config.from_name(size))
     systems, absent = start(workload)
     peak = timing.matmul_peak(rounds)
@@ -69,8 +54,8 @@ def run(options):
     }
 
 
-def start(workload):
-    """The systems that can be had here, and why the others cannot."""
+def start(workload: Workload) -> tuple[dict[str, System], dict[str, str]]:
+    """Makes the systems that can be had here, and says why the others cannot."""
     systems, absent = {}, {}
     for name, system in SYSTEMS.items():
         try:
@@ -80,8 +65,8 @@ def start(workload):
     return systems, absent
 
 
-def forward_flops(workload):
-    """Multiplications and additions of one forward pass, attention products too."""
+def forward_flops(workload: Workload) -> float:
+    """Counts multiplications and additions of one forward pass, attention's too."""
     c = workload.config
     sources = workload.batch * workload.input_length
     targets = workload.batch * workload.target_length
@@ -96,7 +81,14 @@ def forward_flops(workload):
     return 2 * (encoder + decoder + targets * c.d_model * c.vocab_size)
 
 
-def report(results, workload, size, peak, absent):
+def report(
+    results: dict[str, dict],
+    workload: Workload,
+    size: str,
+    peak: float,
+    absent: dict[str, str],
+) -> None:
+    """Prints the table, and which systems are not in it."""
     print(
         f"\n{size}, batch {workload.batch}, {workload.input_length}/"
         f"{workload.target_length} tokens, decoding {workload.decode_length}; "
@@ -118,6 +110,6 @@ def report(results, workload, size, peak, absent):
             )
             operation = ""
     headings = ("operation", "system", "median ms", "min ms", "x hypertf", "of peak")
-    print(timing.table(headings, rows))
+    print(aligned(headings, rows))
     for name, why in absent.items():
         print(f"left out: {name} ({why})")

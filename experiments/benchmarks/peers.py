@@ -1,9 +1,15 @@
 """The systems that are measured: one class each, the same four operations.
 
+All get the same `Workload`.
+
 Every method returns a function that runs the operation once and waits for it. Each
 peer runs as its makers ship it; KerasHub also without XLA, which is faster on some
 machines.
 """
+
+import dataclasses
+from collections.abc import Callable
+from typing import Protocol
 
 import keras
 import numpy as np
@@ -11,13 +17,47 @@ import tensorflow as tf
 
 import hypertf
 
+Operation = Callable[[], object]  # runs once and waits for the end
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """The batch that every system gets."""
+
+    config: hypertf.T5Config
+    batch: int = 8
+    input_length: int = 128
+    target_length: int = 16
+    decode_length: int = 32
+
+    def tokens(self, batch: int, length: int, seed: int) -> np.ndarray:
+        """Draws ids [batch, length], int32, that are neither padding nor the end."""
+        rng = np.random.default_rng(seed)
+        return rng.integers(2, self.config.vocab_size, (batch, length)).astype("int32")
+
+
+class System(Protocol):
+    """What every system can be asked for."""
+
+    def forward(self) -> Operation:
+        """Makes an operation that computes the logits of a batch."""
+
+    def gradient(self) -> Operation:
+        """Makes one that computes the loss of a batch and its gradients."""
+
+    def training_step(self) -> Operation:
+        """Makes one that also updates the weights."""
+
+    def decode(self, batch: int) -> Operation:
+        """Makes one that decodes so many rows greedily."""
+
 
 class TensorFlowSystem:
     """What the systems on TensorFlow share. `inputs`, `model`, `optimizer`, `loss`."""
 
     jit = False
 
-    def __init__(self, workload):
+    def __init__(self, workload: Workload) -> None:
         self.workload = workload
         w = workload
         self.source = w.tokens(w.batch, w.input_length, 0)
@@ -25,20 +65,24 @@ class TensorFlowSystem:
         self.targets = tf.constant(w.tokens(w.batch, w.target_length, 2))
         self.build()
 
-    def compiled(self, function):
+    def compiled(self, function: Callable) -> Callable:
+        """Compiles a function to one graph, by XLA if `jit`."""
         return tf.function(function, jit_compile=self.jit, autograph=False)
 
-    def forward(self):
+    def forward(self) -> Operation:
+        """Makes an operation that computes the logits of a batch."""
         inputs = self.inputs()
         run = self.compiled(lambda: self.model(inputs, training=False))
         return lambda: run().numpy()
 
-    def gradient(self):
+    def gradient(self) -> Operation:
+        """Makes one that computes the loss of a batch and its gradients."""
         variables = self.model.trainable_variables
         run = self.compiled(lambda: self._gradients(variables))
         return lambda: run()[0].numpy()
 
-    def training_step(self):
+    def training_step(self) -> Operation:
+        """Makes one that also updates the weights."""
         variables = self.model.trainable_variables
         self.optimizer.build(variables)
 
@@ -60,11 +104,18 @@ class TensorFlowSystem:
 class Hypertf(TensorFlowSystem):
     """hypertf, plain or with the conditioner called `method`."""
 
-    def __init__(self, workload, method="none", num_tasks=8, **options):
+    def __init__(
+        self,
+        workload: Workload,
+        method: str = "none",
+        num_tasks: int = 8,
+        **options: object,
+    ) -> None:
         self.method = (method, num_tasks, options)
         super().__init__(workload)
 
-    def build(self):
+    def build(self) -> None:
+        """Makes the model, the optimizer and the loss."""
         name, num_tasks, options = self.method
         config = self.workload.config
         conditioner = hypertf.conditioning.create(name, config, num_tasks, **options)
@@ -75,7 +126,8 @@ class Hypertf(TensorFlowSystem):
         self.optimizer = hypertf.Adafactor()
         self.loss = hypertf.training.T5Loss()
 
-    def inputs(self):
+    def inputs(self) -> dict[str, tf.Tensor]:
+        """Returns what the model is called with."""
         inputs = {
             "encoder_tokens": tf.constant(self.source),
             "decoder_tokens": tf.constant(self.decoder_tokens),
@@ -84,7 +136,8 @@ class Hypertf(TensorFlowSystem):
             inputs["task_ids"] = self.task_ids
         return inputs
 
-    def decode(self, batch):
+    def decode(self, batch: int) -> Operation:
+        """Makes one that decodes so many rows greedily."""
         inputs = {"encoder_tokens": self.source[:batch]}
         if self.model.conditioner is not None:
             inputs["task_ids"] = self.task_ids.numpy()[:batch]
@@ -95,7 +148,8 @@ class Hypertf(TensorFlowSystem):
 class KerasHub(TensorFlowSystem):
     """KerasHub's `T5Seq2SeqLM` with Keras's Adafactor."""
 
-    def build(self):
+    def build(self) -> None:
+        """Makes the model, the optimizer and the loss."""
         import keras_hub
 
         c = self.workload.config
@@ -117,7 +171,8 @@ class KerasHub(TensorFlowSystem):
         self.optimizer = keras.optimizers.Adafactor(learning_rate=1e-3)
         self.loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def inputs(self):
+    def inputs(self) -> dict[str, tf.Tensor]:
+        """Returns what the model is called with."""
         return {
             "encoder_token_ids": tf.constant(self.source),
             "encoder_padding_mask": tf.ones_like(self.source),
@@ -125,7 +180,8 @@ class KerasHub(TensorFlowSystem):
             "decoder_padding_mask": tf.ones_like(self.decoder_tokens),
         }
 
-    def decode(self, batch):
+    def decode(self, batch: int) -> Operation:
+        """Makes one that decodes so many rows greedily."""
         length = self.workload.decode_length + 1  # its start token counts
         first = np.eye(1, length, dtype="int32").repeat(batch, axis=0)
         inputs = {
@@ -146,7 +202,7 @@ class KerasHubXLA(KerasHub):
 class HuggingFace:
     """`T5ForConditionalGeneration` on torch, with torch's Adafactor."""
 
-    def __init__(self, workload):
+    def __init__(self, workload: Workload) -> None:
         import torch
         import transformers
 
@@ -183,7 +239,9 @@ class HuggingFace:
         )
         return output.loss
 
-    def forward(self):
+    def forward(self) -> Operation:
+        """Makes an operation that computes the logits of a batch."""
+
         def run():
             with self.torch.no_grad():
                 self.model.eval()
@@ -191,7 +249,9 @@ class HuggingFace:
 
         return run
 
-    def gradient(self):
+    def gradient(self) -> Operation:
+        """Makes one that computes the loss of a batch and its gradients."""
+
         def run():
             self.model.train()
             self.model.zero_grad()
@@ -199,7 +259,8 @@ class HuggingFace:
 
         return run
 
-    def training_step(self):
+    def training_step(self) -> Operation:
+        """Makes one that also updates the weights."""
         optimizer = self.torch.optim.Adafactor(self.model.parameters(), lr=1e-3)
 
         def run():
@@ -210,7 +271,8 @@ class HuggingFace:
 
         return run
 
-    def decode(self, batch):
+    def decode(self, batch: int) -> Operation:
+        """Makes one that decodes so many rows greedily."""
         source, length = self.source[:batch], self.workload.decode_length
 
         def run():
@@ -228,8 +290,8 @@ class HuggingFace:
         return run
 
 
-def never_end(embedding):
-    """Random weights must not stop early: the end token gets no likelihood."""
+def never_end(embedding: keras.Variable) -> None:
+    """Takes the likelihood from the end token: random weights must not stop early."""
     rows = embedding.numpy()
     rows[1] = 0.0
     embedding.assign(rows)

@@ -1,42 +1,49 @@
-"""A run's model on the examples of its tasks: predictions and scores."""
+"""A run's model on the examples of its tasks: what it answers, and how that scores."""
 
 import functools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import hypertf
-from experiments import build
+from experiments.runs import components
+from experiments.runs.config import Config
 from hypertf.training import Predictor, RunFolder
 from tfds_tasks.batches import tokens
 from tfds_tasks.scores import best_over_chunks
+
+# Targets of rows whose label is hidden, as of the benchmarks' test sets.
+HIDDEN = ("", "<unk>", "-1", "-1.0")
 
 
 class Scorer:
     """Holds the model and the examples, so that checkpoints follow one another.
 
     Args:
-        config: the run's `Config`; its `decoding` decides how answers are found.
+        config: the run's `Config`; its `decoding` decides how a model answers.
+        strategy: of the devices to run on.
+        split: of the tasks.
         tasks: names of those to score, all that have the split if empty.
+        batch_size: examples at a time.
+        data_dir: folder of the TFDS data.
     """
 
     def __init__(
         self,
-        config,
-        strategy=None,
-        split="validation",
-        tasks=(),
-        batch_size=64,
-        data_dir=None,
-    ):
-        self.config, self.split, self.data_dir = config, split, data_dir
+        config: Config,
+        strategy: tf.distribute.Strategy | None = None,
+        split: str = "validation",
+        tasks: Sequence[str] = (),
+        batch_size: int = 64,
+        data_dir: str | None = None,
+    ) -> None:
+        self.config, self.split = config, split
         self.batch_size = batch_size
-        mixture, self.vocabulary = (
-            build.make_mixture(config),
-            build.make_vocabulary(config),
-        )
+        mixture = components.make_mixture(config)
+        self.vocabulary = components.make_vocabulary(config)
         names = tasks or [t.name for t in mixture.tasks if split in t.parts]
         without = [
             t.name for t in mixture.tasks if t.name in names and split not in t.parts
@@ -53,52 +60,70 @@ class Scorer:
         )
         strategy = strategy or tf.distribute.get_strategy()
         with strategy.scope():
-            self.model = build.make_model(config, mixture)
+            self.model = components.make_model(config, mixture)
         options = {"beam_size": config.beam_size} if config.decoding == "beam" else {}
         self._predictor = Predictor(
             self.model, config.targets_length, strategy, **options
         )
 
     @property
-    def how(self):
-        """How answers are found, as text."""
+    def how(self) -> str:
+        """How the model answers, as text."""
         if self.config.decoding == "beam":
             return f"beam {self.config.beam_size}"
         return self.config.decoding
 
-    def load(self, model_dir, step):
+    @functools.cached_property
+    def unscored(self) -> dict[str, str]:
+        """The tasks that get no score, and why."""
+        reasons = {}
+        for task in self.mixture.tasks:
+            if not task.is_scored:
+                reasons[task.name] = "for want of a metric"
+            elif all(_is_hidden(e) for e in self.examples[task.name]):
+                reasons[task.name] = f"as the labels of {self.split} are hidden"
+        return reasons
+
+    def load(self, model_dir: str, step: int) -> None:
         """Fills the model from a checkpoint of a run."""
         hypertf.checkpoints.load(
             self.model, RunFolder(model_dir, writes=False).prefix(step)
         )
 
-    def score(self):
-        """{task: {metric: percent}} and {task: texts}, one text for each example."""
+    def score(self) -> tuple[dict[str, dict[str, float]], dict[str, list[str]]]:
+        """Returns {task: {metric: percent}} and {task: texts}, a text for each example.
+
+        Tasks in `unscored` have texts only.
+        """
         texts = self.predict()
         scores = {}
         for task in self.mixture.tasks:
+            if task.name in self.unscored:
+                continue
             examples, written = self.examples[task.name], texts[task.name]
-            found = task.score(*self._answers(task, examples, written))
-            scores[task.name] = defined(task.name, found)
+            metrics = task.score(*self._answers(task, examples, written))
+            scores[task.name] = defined(task.name, metrics)
         return scores, {
             name: [text for text, _ in rows] for name, rows in texts.items()
         }
 
-    def predict(self):
-        """{task: [(text, log probability)]}.
+    def predict(self) -> dict[str, list[tuple[str, float]]]:
+        """Answers all examples: {task: [(text, log probability)]}.
 
-        With rank, tasks that have labels get the likeliest one; the others have no
-        list to choose from, and write.
+        With rank, tasks that are answered by one of their labels get the likeliest;
+        the others have no list to choose from, and write.
         """
         ranked = [t for t in self.mixture.tasks if self._is_ranked(t)]
-        found = {task.name: self._rank(task) for task in ranked}
+        answers = {task.name: self._rank(task) for task in ranked}
         written = [t for t in self.mixture.tasks if not self._is_ranked(t)]
         if written:
-            found |= self._write(self.mixture.only([t.name for t in written]))
-        return found
+            answers |= self._write(self.mixture.only([t.name for t in written]))
+        return answers
 
-    def answer(self, inputs, tasks):
-        """{task: what is written for each of the input texts}."""
+    def answer(
+        self, inputs: Sequence[str], tasks: Sequence[str]
+    ) -> dict[str, list[str]]:
+        """Writes an answer to each text as each task: {task: answers}."""
         texts = [text for _ in tasks for text in inputs]
         task_ids = np.repeat([self.mixture.task_id(t) for t in tasks], len(inputs))
         texts += [""] * (-len(texts) % self.batch_size)  # a shape that is compiled
@@ -115,7 +140,7 @@ class Scorer:
         }
 
     def _is_ranked(self, task):
-        return self.config.decoding == "rank" and task.labels is not None
+        return self.config.decoding == "rank" and task.choices is not None
 
     def _write(self, mixture):
         make, total = self._dataset(mixture)
@@ -135,25 +160,22 @@ class Scorer:
     def _rank(self, task):
         make, total = self._dataset(self.mixture.only([task.name]))
         length = self.config.targets_length
-        choices = tokens(list(task.labels), self.vocabulary, length).numpy()
-        scores = self._predictor.rank(make, choices, total, task.name)
+        targets = tokens(list(task.choices), self.vocabulary, length).numpy()
+        scores = self._predictor.rank(make, targets, total, task.name)
         best = scores.argmax(axis=1)
         likeliest = np.take_along_axis(scores, best[:, None], axis=1)[:, 0]
-        words = [task.labels[i] for i in best]
+        words = [task.choices[i] for i in best]
         return list(zip(words, likeliest.tolist(), strict=True))
 
     def _dataset(self, mixture):
         count = sum(len(self.examples[task.name]) for task in mixture.tasks)
         make = functools.partial(
-            mixture.dataset,
-            self.split,
-            endless=False,
+            mixture.batches_of,
+            self.examples,
             vocabulary=self.vocabulary,
             batch_size=self.batch_size,
             inputs_length=self.config.inputs_length,
             targets_length=self.config.targets_length,
-            data_dir=self.data_dir,
-            check_lengths=False,
         )
         return make, -(-count // self.batch_size)
 
@@ -165,7 +187,11 @@ class Scorer:
         return best_over_chunks(examples, list(texts), list(scores))
 
 
-def defined(task, metrics):
+def _is_hidden(example):
+    return example["targets"] in HIDDEN or example.get("label") == -1
+
+
+def defined(task: str, metrics: dict[str, float]) -> dict[str, float]:
     """Counts what is undefined as 0, such as a correlation with equal predictions.
 
     It would leave averages undefined too, and no checkpoint would be the best.

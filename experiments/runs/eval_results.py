@@ -1,25 +1,28 @@
-"""Scores of a run's checkpoints: kept, tabulated, written for the servers."""
+"""Scores of a run's checkpoints: kept in its folder, tabulated, compared."""
 
 import json
 import math
 import os
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
-from experiments.bench.timing import table as aligned
-from tfds_tasks import submission
+from experiments.reports.tables import aligned
+from hypertf.training import RunFolder
 from tfds_tasks.scores import averages
+from tfds_tasks.scores.averages import selection_score
 
-FOLDER = "eval"
+Scores = dict[str, dict[str, float]]  # {task: {metric: percent}}
+SELECTION = "validation"  # the split by which a checkpoint is chosen
 
 
 class Results:
     """`eval/<split>.json` of a run: {"steps": {step: {"scores", "how", "seconds"}}}."""
 
-    def __init__(self, model_dir, split="validation"):
-        self.split, self.folder = split, os.path.join(model_dir, FOLDER)
-        self._file = os.path.join(self.folder, f"{split}.json")
+    def __init__(self, model_dir: str | os.PathLike, split: str = "validation") -> None:
+        self.split, self.folder = split, RunFolder(model_dir, writes=False)
+        self._file = self.folder.scores_file(split)
         self._writer = None
         self.records = {}
         if tf.io.gfile.exists(self._file):
@@ -28,11 +31,15 @@ class Results:
             self.records = {int(step): record for step, record in steps.items()}
 
     @property
-    def scores(self):
-        """{step: {task: {metric: percent}}}."""
-        return {step: self.records[step]["scores"] for step in sorted(self.records)}
+    def scores(self) -> dict[int, Scores]:
+        """{step: {task: {metric: percent}}} of the steps and tasks that have any."""
+        scored = {
+            step: {t: m for t, m in self.records[step]["scores"].items() if m}
+            for step in sorted(self.records)
+        }
+        return {step: scores for step, scores in scored.items() if scores}
 
-    def add(self, step, scores, how, seconds):
+    def add(self, step: int, scores: Scores, how: str, seconds: float) -> None:
         """Keeps the scores of a step, beside those of other tasks at that step."""
         old = self.records.get(step, {})
         if old.get("how", how) == how:
@@ -42,42 +49,46 @@ class Results:
             "how": how,
             "seconds": round(seconds, 1),
         }
-        tf.io.gfile.makedirs(self.folder)
         text = json.dumps({"split": self.split, "steps": self.records}, indent=1)
-        with tf.io.gfile.GFile(self._file + ".tmp", "w") as file:
-            file.write(text + "\n")
-        tf.io.gfile.rename(self._file + ".tmp", self._file, overwrite=True)
-        self._to_tensorboard(step, scores)
+        self.folder.write_text(self._file, text + "\n")
+        self._to_tensorboard(step)
 
-    def _to_tensorboard(self, step, scores):
+    def _to_tensorboard(self, step):
+        scores = self.scores.get(step)
+        if not scores:
+            return
         if self._writer is None:
-            self._writer = tf.summary.create_file_writer(self.folder)
+            self._writer = tf.summary.create_file_writer(self.folder.score_summaries)
         with self._writer.as_default():
             for task, metrics in scores.items():
                 for metric, value in metrics.items():
                     tf.summary.scalar(f"{self.split}/{task}/{metric}", value, step)
-            tf.summary.scalar(f"{self.split}/average", averages.average(scores), step)
+            tf.summary.scalar(f"{self.split}/average", selection_score(scores), step)
         self._writer.flush()
 
-    def write_predictions(self, step, predictions):
-        """A file of JSON lines for each task: the example's number and its text."""
-        folder = os.path.join(self.folder, f"{self.split}-{step}")
+    def write_predictions(
+        self, step: int, predictions: Mapping[str, list[str]]
+    ) -> None:
+        """Writes JSON lines for each task: the example's number and its text."""
         for task, texts in predictions.items():
-            path = os.path.join(folder, task.replace("/", "_") + ".jsonl")
-            tf.io.gfile.makedirs(folder)
-            with tf.io.gfile.GFile(path, "w") as file:
-                for number, text in enumerate(texts):
-                    file.write(json.dumps({"example": number, "text": text}) + "\n")
+            lines = [
+                json.dumps({"example": number, "text": text}) + "\n"
+                for number, text in enumerate(texts)
+            ]
+            path = self.folder.predictions_file(self.split, step, task)
+            self.folder.write_text(path, "".join(lines))
 
-    def averages(self):
-        """{step: mean over tasks of each task's mean}."""
-        return {step: averages.average(s) for step, s in self.scores.items()}
+    def averages(self) -> dict[int, float]:
+        """Returns {step: the average that steps are compared by, `selection_score`}."""
+        return {step: selection_score(s) for step, s in self.scores.items()}
 
-    def best_step(self):
-        """The single best checkpoint, by the average over all tasks.
+    def best_step(self) -> int:
+        """Chooses the single best checkpoint, by the average over all tasks.
 
         Among those scored on the most tasks: averages over others say little.
         """
+        if not self.scores:
+            raise ValueError(f"{self._file}: 0 scores; expected those of a checkpoint")
         most = max(len(scores) for scores in self.scores.values())
         means = {
             step: -math.inf if math.isnan(mean) else mean
@@ -86,8 +97,10 @@ class Results:
         }
         return max(means, key=lambda step: (means[step], -step))
 
-    def text(self):
-        """The table of all steps, and both ways in which papers pick the best."""
+    def text(self) -> str:
+        """Writes the table of steps, and the best by both ways in which papers choose."""
+        if not self.scores:
+            return f"no task has a score on {self.split}"
         scores, means = self.scores, self.averages()
         best, per_task = self.best_step(), self.best_per_task()
         headings = ("task", "metric", *map(str, scores), "best", "at step")
@@ -98,9 +111,7 @@ class Results:
                 cells = [s.get(task, {}).get(metric) for s in scores.values()]
                 value = scores[step][task][metric]
                 rows.append((task, metric, *map(_cell, cells), _cell(value), step))
-        top = np.mean(
-            [np.mean(list(scores[s][t].values())) for t, s in per_task.items()]
-        )
+        top = selection_score({t: scores[s][t] for t, s in per_task.items()})
         rows.append(("average", "", *map(_cell, means.values()), _cell(top), ""))
         lines = [aligned(headings, rows), ""]
         for name, value in averages.benchmark_averages(scores[best]).items():
@@ -109,32 +120,17 @@ class Results:
         lines.append(f"best checkpoint of each task: average {top:.2f}")
         return "\n".join(lines)
 
-    def best_per_task(self):
-        """{task: the step at which its mean over metrics is highest}."""
-        found = {}
+    def best_per_task(self) -> dict[str, int]:
+        """Returns {task: the step at which its mean over metrics is highest}."""
+        best = {}
         for step, scores in self.scores.items():
             for task, metrics in scores.items():
                 value = float(np.mean(list(metrics.values())))
                 value = -math.inf if math.isnan(value) else value
-                if task not in found or value > found[task][0]:
-                    found[task] = value, step
-        return {task: step for task, (_, step) in found.items()}
+                if task not in best or value > best[task][0]:
+                    best[task] = value, step
+        return {task: step for task, (_, step) in best.items()}
 
 
 def _cell(value):
     return "" if value is None else f"{value:.2f}"
-
-
-def write_submission(folder, scorer, predictions):
-    """Files for the GLUE and SuperGLUE servers of the tasks that have one."""
-    written = []
-    for task in scorer.mixture.tasks:
-        if task.submission is not None:
-            examples, texts = scorer.examples[task.name], predictions[task.name]
-            submission.write(folder, task, examples, texts)
-            written.append(task.name)
-    if not written:
-        raise ValueError(
-            f"submission: none of {', '.join(predictions)} has a file on the servers"
-        )
-    print(f"written to {folder}: {', '.join(written)}")

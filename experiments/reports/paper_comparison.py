@@ -4,13 +4,17 @@ Cells are {(task, metric): (ours, the paper's)}, None where there is no such num
 average is a task without metric.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from experiments.configs import papers
+from experiments.configs import Row
+from experiments.runs.eval_results import Scores
 from tfds_tasks import get_task
 from tfds_tasks.mixtures import SUM_NLI, mixture_names
 from tfds_tasks.scores import averages
 
+Cells = dict[tuple[str, str], tuple[float | None, float | None]]
 SCORE = "score"  # a paper's one number for all metrics of a task
 HALVES = {"glue/mnli": ("glue/mnli_matched", "glue/mnli_mismatched")}
 OVER_TASKS = "mean over tasks"
@@ -26,24 +30,19 @@ TITLES = {
 }
 
 
-def get_row(config):
-    """The row that a configuration names, or None."""
-    return None if config.paper is None else papers.get_row(config.paper)
-
-
-def beside(scores, row=None):
-    """All cells: tasks as they come in the scores, then averages."""
+def beside(scores: Scores, row: Row | None = None) -> Cells:
+    """Makes all cells: tasks as they come in the scores, then averages."""
     return {**task_cells(scores, row), **average_cells(scores, row)}
 
 
-def task_cells(scores, row=None):
-    """Our metrics, and what the paper prints in other units of tasks we scored."""
+def task_cells(scores: Scores, row: Row | None = None) -> Cells:
+    """Makes cells of our metrics, and of what the paper prints of tasks we scored."""
     cells = {
         (t, m): (v, None) for t, values in scores.items() for m, v in values.items()
     }
     for task, printed in row.scores.items() if row else ():
         for metric, value in printed.items():
-            ours = find(scores, task, metric)
+            ours = score_of(scores, task, metric)
             if ours is not None:
                 cells[task, _label(scores, task, metric)] = ours, value
     return cells
@@ -57,30 +56,32 @@ def _label(scores, task, metric):
     return metric
 
 
-def find(scores, task, metric):
-    """Our score by a paper's name for it; None if we have none.
+def score_of(scores: Scores, task: str, metric: str) -> float | None:
+    """Returns our score by a paper's name for it; None if we have none.
 
     >>> scores = {"glue/mrpc": {"f1": 90.0, "accuracy": 86.0},
     ...           "glue/mnli_matched": {"accuracy": 80.0},
     ...           "glue/mnli_mismatched": {"accuracy": 82.0}}
-    >>> find(scores, "glue/mrpc", "score"), find(scores, "glue/mnli", "accuracy")
-    (88.0, 81.0)
+    >>> score_of(scores, "glue/mrpc", "score")
+    88.0
+    >>> score_of(scores, "glue/mnli", "accuracy")
+    81.0
     """
     if task not in scores and task in HALVES:
-        return _mean(find(scores, half, metric) for half in HALVES[task])
+        return _mean(score_of(scores, half, metric) for half in HALVES[task])
     if metric == SCORE:
         return _mean(scores.get(task, {}).values())
     return scores.get(task, {}).get(metric)
 
 
-def _mean(values):
+def _mean(values: Iterable[float | None]) -> float | None:
     """None if there is no value, or one of them is None."""
     values = list(values)
     return None if not values or None in values else float(np.mean(values))
 
 
-def average_cells(scores, row=None):
-    """Benchmark averages that are complete, those that the paper prints, and ours."""
+def average_cells(scores: Scores, row: Row | None = None) -> Cells:
+    """Makes cells of averages: complete benchmarks, what the paper prints, and ours."""
     ours = averages.benchmark_averages(_with_halves(scores))
     if len(ours) == len(averages.AVERAGES):
         ours["macro"] = _mean(ours.values())
@@ -91,7 +92,7 @@ def average_cells(scores, row=None):
     for kind in (*ours, *(kind for kind in printed if kind not in ours)):
         value = ours[kind] if kind in ours else _over_printed(kind, scores, row)
         cells[TITLES.get(kind, kind), ""] = value, printed.get(kind)
-    return {**cells, (OVER_TASKS, ""): (averages.average(scores), None)}
+    return {**cells, (OVER_TASKS, ""): (averages.selection_score(scores), None)}
 
 
 def _with_halves(scores):
@@ -108,14 +109,14 @@ def _with_halves(scores):
 def _glue_over_metrics(scores):
     whole = {half: task for task, names in HALVES.items() for half in names}
     metrics = {(whole.get(c.task, c.task), c.metric) for c in averages.columns("glue")}
-    return _mean(find(scores, *metric) for metric in metrics)
+    return _mean(score_of(scores, *metric) for metric in metrics)
 
 
 def _over_printed(kind, scores, row):
     """Our mean over tasks of the metrics that the paper's average is of."""
     members = [task for task in _members(kind) if task in row.scores]
     return _mean(
-        _mean(find(scores, task, metric) for metric in row.scores[task])
+        _mean(score_of(scores, task, metric) for metric in row.scores[task])
         for task in members
     )
 

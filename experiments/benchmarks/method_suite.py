@@ -8,8 +8,9 @@ the plain step updates every weight.
 import gc
 import pathlib
 
-from experiments.bench import peers, timing
-from experiments.bench.t5 import Workload
+from experiments.benchmarks import peers, timing
+from experiments.benchmarks.peers import Operation, Workload
+from experiments.reports.tables import aligned
 from hypertf import T5Config, conditioning
 
 BATCH = 16
@@ -26,12 +27,12 @@ MOST_GROWTH = 1.10  # of a step, from the fewest of TASKS to the most
 PER_TASK = ("hyperprompt-sep", "adapters", "adapters-shared-norm")
 
 
-def run(options):
+def run(options: timing.Options) -> dict:
     """Measures, prints tables, draws, returns what goes into the JSON file."""
     names = [name for name in conditioning.names() if name != "none"]
     unknown = set(options.only) - set(names)
     if unknown:
-        raise ValueError(f"--only={sorted(unknown)}, expected some of {names}")
+        raise ValueError(f"only={sorted(unknown)}, expected some of {names}")
     names = [name for name in names if not options.only or name in options.only]
     workload = Workload(T5Config.from_name(options.size), batch=BATCH)
     plain = peers.Hypertf(workload).training_step()
@@ -44,7 +45,7 @@ def run(options):
     growth = {name: row for name, row in growth.items() if row}
     report(steps)
     report_growth(growth)
-    draw(growth, pathlib.Path("out/bench_methods.png"))
+    draw(growth, pathlib.Path(options.folder, "bench_methods.png"))
     return {
         "size": options.size,
         "batch": BATCH,
@@ -54,8 +55,10 @@ def run(options):
     }
 
 
-def measure(workload, name, plain, rounds):
-    """The step's figures with the fewest tasks, and how they grow with tasks.
+def measure(
+    workload: Workload, name: str, plain: Operation, rounds: int
+) -> tuple[dict, dict | None]:
+    """Measures the step with the fewest tasks, and how it grows with tasks.
 
     The latter is {tasks: ratio to the plain step}, and under "grown" (ratio, error) of
     the most tasks to the fewest; None where every task has weights of its own.
@@ -80,7 +83,8 @@ def measure(workload, name, plain, rounds):
     return step, growth
 
 
-def report(steps):
+def report(steps: dict[str, dict]) -> None:
+    """Prints the table of steps with as few tasks as are measured."""
     rows = []
     for name, row in steps.items():
         limit = row["limit"]
@@ -96,10 +100,11 @@ def report(steps):
             )
         )
     headings = ("training step", "trains", "median ms", "x plain", "limit", "")
-    print("\n" + timing.table(headings, rows))
+    print("\n" + aligned(headings, rows))
 
 
-def report_growth(growth):
+def report_growth(growth: dict[str, dict]) -> None:
+    """Prints the table of steps as tasks grow."""
     rows = []
     for name, row in growth.items():
         ratio, error = row["grown"]
@@ -107,10 +112,11 @@ def report_growth(growth):
         by_tasks = [f"{row[tasks]:.3f}" for tasks in TASKS]
         rows.append((name, *by_tasks, timing.times(ratio, error), verdict))
     grown = f"{TASKS[-1]} / {TASKS[0]}"
-    print("\n" + timing.table(("x plain, by tasks", *TASKS, grown, ""), rows))
+    print("\n" + aligned(("x plain, by tasks", *TASKS, grown, ""), rows))
 
 
-def draw(growth, path):
+def draw(growth: dict[str, dict], path: pathlib.Path) -> None:
+    """Draws the steps as tasks grow."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,0 +1,105 @@
+"""Measures hypertf beside its peers on this machine.
+
+    python -m experiments.bench --suite=t5
+    python -m experiments.bench --suite=methods --only=hyperprompt-global,hypergrid
+    python -m experiments.bench --suite=input --data_dir=... --vocabulary=spiece.model
+
+Everything is timed in turns within one run, because machines are noisy: read the
+ratios. Prints a table and writes a JSON file. Peers that are not installed are left
+out and named (`pip install -e ".[bench]"` for Hugging Face on torch).
+"""
+
+import json
+import os
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from experiments.benchmarks import input_suite, method_suite, t5_suite
+from experiments.benchmarks.timing import Options, machine
+from experiments.runs import components, program
+
+SUITES = {"t5": t5_suite.run, "input": input_suite.run, "methods": method_suite.run}
+DEFAULTS = Options()
+
+
+def bench(
+    suite: str = "t5",
+    *,
+    rounds: int = DEFAULTS.rounds,
+    size: str = DEFAULTS.size,
+    only: Sequence[str] = (),
+    data_dir: str | os.PathLike | None = None,
+    vocabulary: str = DEFAULTS.vocabulary,
+    output: str | os.PathLike | None = None,
+) -> dict:
+    """Measures a suite and prints its table; returns what it writes as JSON.
+
+    ```python
+    from experiments.bench import bench
+
+    results = bench("methods", size="t5-nano", only=["hypergrid"], rounds=3)
+    results["operations"]["training step"]["hypergrid"]["ratio"]
+    ```
+
+    Args:
+        suite: "t5", "methods" or "input".
+        rounds: turns that every case gets.
+        size: of the model.
+        only: operations or methods to measure; all by default.
+        data_dir: where TFDS has prepared its data, for "input".
+        vocabulary: SentencePiece file, preset, or "nano", for "input".
+        output: JSON file; out/bench_<suite>.json by default.
+    """
+    if suite not in SUITES:
+        raise ValueError(f"suite={suite!r}, expected one of {', '.join(SUITES)}")
+    path = pathlib.Path(components.expand(output) or f"out/bench_{suite}.json")
+    options = Options(
+        size=size,
+        rounds=rounds,
+        only=tuple(only),
+        data_dir=components.expand(data_dir),
+        vocabulary=vocabulary,
+        folder=str(path.parent),
+    )
+    print(f"measuring {suite} ({rounds} rounds); writing to {path}", flush=True)
+    results = {"suite": suite, "machine": machine(), **SUITES[suite](options)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"\nwritten to {path}")
+    return results
+
+
+def _define(values):
+    options = {"flag_values": values}
+    flags.DEFINE_enum("suite", "t5", list(SUITES), "What to measure.", **options)
+    flags.DEFINE_integer(
+        "rounds",
+        DEFAULTS.rounds,
+        "Turns that every case gets.",
+        lower_bound=1,
+        **options,
+    )
+    flags.DEFINE_string("size", DEFAULTS.size, "Size of the model.", **options)
+    flags.DEFINE_list(
+        "only", [], "Measure these operations only; all by default.", **options
+    )
+    flags.DEFINE_string(
+        "data_dir", None, "Where TFDS has prepared its data.", **options
+    )
+    flags.DEFINE_string(
+        "vocabulary", "nano", "SentencePiece file, preset, or nano.", **options
+    )
+    flags.DEFINE_string(
+        "output", None, "JSON file; out/bench_<suite>.json by default.", **options
+    )
+
+
+def _call(values):
+    names = ("rounds", "size", "only", "data_dir", "vocabulary", "output")
+    bench(values.suite, **program.given(values, *names))
+
+
+if __name__ == "__main__":
+    program.run("experiments.bench", _define, _call)

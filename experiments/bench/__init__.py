@@ -1,1 +1,0 @@
-"""Speed, measured side by side: ratios in one run, never seconds across runs."""

@@ -1,0 +1,1 @@
+"""What `experiments.bench` measures: ratios in one run, never seconds across runs."""

@@ -1,0 +1,175 @@
+"""A training run from its configuration to its last step."""
+
+import sys
+import time
+
+import tensorflow as tf
+from absl import logging
+
+import hypertf
+from experiments.runs import components, config_file
+from experiments.runs.config import Config
+from hypertf import training
+from hypertf.training import Loop, RunFolder
+from tfds_tasks import Mixture
+
+SECONDS_BETWEEN_LINES = 30  # where there is no terminal for a progress bar
+
+
+def train_run(
+    config: Config,
+    model_dir: str,
+    data_dir: str | None = None,
+    strategy: str = "auto",
+    tpu: str | None = None,
+    profile: bool = False,
+) -> int:
+    """Runs a configuration to its last step; returns the step reached."""
+    began = time.time()
+    strategy = training.make_strategy(strategy, tpu)
+    training.check_batch_size(strategy, config.batch_size, config.microbatches)
+    vocabulary = components.make_vocabulary(config)
+    mixture = components.make_mixture(config)
+    vocabulary.check_fits(components.t5_config(config).vocab_size)
+    check_data(mixture, data_dir)
+    components.check_init(config)
+    check_model(config, mixture)
+    chief = training.is_chief(strategy)
+    folder = RunFolder(model_dir, config.keep, writes=chief)
+    if chief:
+        folder.lock()
+    try:
+        if chief:
+            config_file.claim(folder, config)
+            announce(config, mixture, folder)
+        with strategy.scope():
+            model = components.make_model(config, mixture)
+            optimizer = components.make_optimizer(config)
+        step = components.make_train_step(config, model, optimizer, mixture, strategy)
+        start = begin(model, optimizer, folder, config)
+        if not step.all_processes_have(start):
+            raise ValueError(
+                f"model_dir={model_dir}: this process begins at step {start}, another "
+                "one elsewhere; expected a folder that all processes share"
+            )
+        loop = Loop(
+            step,
+            components.make_dataset(config, mixture, vocabulary, data_dir),
+            folder,
+            steps=config.steps,
+            batch_size=config.batch_size,
+            steps_per_loop=config.steps_per_loop,
+            checkpoint_every=config.checkpoint_every,
+            task_names=mixture.identities,
+            on_log=Followers(folder, config.steps) if chief else _ignore,
+            profile=profile,
+        )
+        logging.info("ready after %.1f s", time.time() - began)
+        reached = loop.run(start)
+    finally:
+        folder.unlock()
+    if profile:
+        print(f"waiting for data: {loop.share_waited:.1%} of the time")
+    if chief:
+        print(f"step {reached} of {config.steps}, {folder.prefix(reached)}", flush=True)
+    return reached
+
+
+def _ignore(record):
+    """Of several processes one tells."""
+
+
+def check_data(mixture: Mixture, data_dir: str | None) -> None:
+    """Complains of data that is missing."""
+    shares = mixture.probabilities("train", data_dir)
+    for task in mixture.tasks:
+        if shares[task.name]:
+            task.num_rows("train", data_dir)
+
+
+def check_model(config: Config, mixture: Mixture) -> None:
+    """Says what is wrong with the conditioner's options before a folder is claimed."""
+    with hypertf.t5.Unallocated():
+        components.make_model(config, mixture)
+
+
+def announce(config: Config, mixture: Mixture, folder: RunFolder) -> None:
+    """Says what is trained, where it is written, and what is not by default."""
+    method = "" if config.conditioner == "none" else f" with {config.conditioner}"
+    tasks = "1 task" if mixture.num_tasks == 1 else f"{mixture.num_tasks} tasks"
+    print(
+        f"training {config.model}{method} on {config.mixture} ({tasks}): "
+        f"{config.steps:,} steps of {config.batch_size} examples\n"
+        f"writing to {folder.path}; all settings are in {folder.config_file}"
+    )
+    verbose = logging.get_verbosity() >= logging.DEBUG
+    show = config_file.shown if verbose else config_file.shown_briefly
+    print(show(config), flush=True)
+
+
+def begin(
+    model: hypertf.T5,
+    optimizer: object,
+    folder: RunFolder,
+    config: Config,
+) -> int:
+    """Loads the newest checkpoint, else the initial weights; returns the step."""
+    start = folder.restore(model, optimizer)
+    if start:
+        print(f"going on from {folder.prefix(start)}", flush=True)
+        return start
+    loaded = components.load_init(model, config)
+    if loaded is not None:
+        print(loaded, flush=True)
+    counted = hypertf.analysis.parameters(model)
+    logging.debug("\n%s", counted)
+    more = f", {counted.times:.4g} times the plain T5's" if counted.added else ""
+    trained = "all" if counted.trained == counted.total else f"{counted.trained:,}"
+    print(f"{counted.total:,} parameters{more}; {trained} trained", flush=True)
+    return 0
+
+
+class Followers:
+    """Takes the records of the loop to TensorBoard, and to where no bar is seen."""
+
+    def __init__(self, folder: RunFolder, steps: int) -> None:
+        self._writer = tf.summary.create_file_writer(folder.training_summaries)
+        self._steps, self._told = steps, time.monotonic()
+
+    def __call__(self, record: dict) -> None:
+        """Follows one record."""
+        step = record["step"]
+        with self._writer.as_default():
+            for name in ("loss", "examples_per_second", "learning_rate"):
+                tf.summary.scalar(name, record[name], step)
+            for task, loss in record["task_loss"].items():
+                tf.summary.scalar(f"loss/{task}", loss, step)
+        self._writer.flush()
+        self._tell(record)
+
+    def _tell(self, record):
+        if sys.stderr.isatty():  # the bar has it
+            return
+        recently = time.monotonic() - self._told < SECONDS_BETWEEN_LINES
+        if recently or record["step"] == self._steps:
+            return
+        self._told = time.monotonic()
+        left = (self._steps - record["step"]) * record["seconds_per_step"]
+        print(
+            f"step {record['step']:,} of {self._steps:,}, loss {record['loss']:.3f}, "
+            f"about {duration(left)} left",
+            flush=True,
+        )
+
+
+def duration(seconds: float) -> str:
+    """Writes a time for people.
+
+    >>> duration(40), duration(400), duration(40_000)
+    ('40 seconds', '7 minutes', '11.1 hours')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours"
