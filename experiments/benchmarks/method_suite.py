@@ -73,7 +73,7 @@ def measure(
     conditioner = systems[TASKS[0]].model.conditioner
     step = {
         **rows[TASKS[0]],
-        "trains": conditioner.options.trains or conditioner.trains,
+        "trains": conditioner.what_trains,
         "limit": LIMITS.get(name),
     }
     if name in PER_TASK:

@@ -59,11 +59,17 @@ WITHOUT_PROJECTOR = (
 )
 
 
+# Trained norms of adapters start at 1 in the public code.
+START = {"initial_scale": 1.0}
+
+
 def _adapters(name, reduction=32):
-    return name, {"reduction": reduction} | NORMS
+    return name, {"reduction": reduction} | START | NORMS
 
 
 def _hyperformer(trains=NORMS, **options):
+    if not options.get("conditional_norm", True):
+        options |= START
     return "hyperformer", R32 | OF_TASK | options | trains
 
 
