@@ -1,6 +1,5 @@
 """Named configurations, and the papers' rows: one object each, one file for a paper."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 from types import ModuleType
 
@@ -14,6 +13,7 @@ from experiments.configs import (
 )
 from experiments.configs.paper_row import ParameterFigure, Printed, Row, Table
 from experiments.runs.config import Config
+from hypertf.names import unknown
 
 PAPERS = (hyperprompt, hyperformer, hyperdecoders, hypergrid)
 
@@ -60,11 +60,7 @@ def row_names() -> tuple[str, ...]:
 
 def _get(kind, name, known):
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3)
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
-        raise ValueError(
-            f"{kind} {name!r} is unknown; {hint}known are {', '.join(sorted(known))}"
-        )
+        raise ValueError(unknown(kind, name, sorted(known)))
     return known[name]
 
 

@@ -1,9 +1,10 @@
 """`Config`: everything that decides what a training run computes."""
 
 import dataclasses
-import difflib
 import json
 from collections.abc import Mapping
+
+from hypertf.names import unknown
 
 OPTIMIZERS = ("adafactor", "adamw")
 SCHEDULES = ("constant", "linear")
@@ -152,18 +153,16 @@ class Config:
     def from_json(cls, text: str) -> "Config":
         """Reads the configuration that `to_json` wrote."""
         values = json.loads(text)
-        unknown = sorted(set(values) - set(field_names()))
-        if unknown:
-            raise ValueError(f"a config with unknown fields: {', '.join(unknown)}")
+        others = sorted(set(values) - set(field_names()))
+        if others:
+            raise ValueError(f"a config with unknown fields: {', '.join(others)}")
         return cls(**values)
 
     def replace(self, **changes: object) -> "Config":
         """Returns a copy with other values; a misspelt field gets the nearest name."""
         for name in changes:
             if name not in field_names():
-                near = difflib.get_close_matches(name, field_names(), n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise ValueError(f"a config has no field {name!r}{hint}")
+                raise ValueError(unknown("field of a config", name, field_names()))
         return dataclasses.replace(self, **changes)
 
     def differences(self, other: "Config") -> dict[str, tuple]:

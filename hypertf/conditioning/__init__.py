@@ -8,10 +8,11 @@
    trains). Layers set in `__init__` are built with it; weights of its own are made in
    `add_weights`. Every weight names its dimensions (`hypertf.t5.weights.add_weight`),
    that of tasks `task_num`.
-3. `encoder(task_ids, ...)` and `decoder(task_ids, ...)` return a `StackSites` each: a
-   `Sites` for every block, perhaps extra tokens. They are pure: tensors in, tensors
-   out. Generate for all blocks in one product, and once per task with
-   `Method.per_example`, whose `dropout` draws once per task whatever the batch.
+3. `stack_sites(stack, task_ids, training)` returns a `StackSites`: a `Sites` for every
+   block of the encoder or the decoder, perhaps extra tokens. It is pure: tensors in,
+   tensors out. Generate for all blocks in one product, and once per task with
+   `Method.per_example`, whose `dropout` draws once per task whatever the batch. (A
+   method that reads the encoder's output overrides `encoder` and `decoder` instead.)
 4. `register(MyMethod, "my-method")`. A second method of that name is an error.
 
 **What a `Sites` may hold.** It is a frozen dataclass, and holds nothing but its fields;

@@ -11,7 +11,7 @@ they are trained: by `adapters`, every task has its own, and its own T5 norms; b
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -159,27 +159,6 @@ class AdapterMethod(Method):
         super().__init__(*args, **kwargs)
         self.bottleneck = self.options.bottleneck_size(self.config.d_model)
 
-    def encoder(
-        self,
-        task_ids: Tensor,
-        training: bool = False,
-        first_pass: Callable | None = None,
-    ) -> StackSites:
-        return self.stack_sites("encoder", task_ids)
-
-    def decoder(
-        self,
-        task_ids: Tensor,
-        encoder_output: Tensor,
-        encoder_mask: Tensor,
-        training: bool = False,
-    ) -> StackSites:
-        return self.stack_sites("decoder", task_ids)
-
-    def stack_sites(self, stack: str, task_ids: Tensor) -> StackSites:
-        """Task ids [batch] -> what is done in `"encoder"` or `"decoder"`."""
-        raise NotImplementedError
-
     def block_sites(self, fields: Mapping[str, Tensor]) -> AdapterSites:
         """The adapters of a block, of fields in the types they are used in."""
         return AdapterSites(**fields, activation=self.options.activation)
@@ -289,7 +268,9 @@ class Adapters(AdapterMethod):
         policy = {"dtype": self.dtype_policy}
         self.stacks = [AdapterStack(self, stack, **policy) for stack in STACKS]
 
-    def stack_sites(self, stack: str, task_ids: Tensor) -> StackSites:
+    def stack_sites(
+        self, stack: str, task_ids: Tensor, training: bool = False
+    ) -> StackSites:
         ours = self.stacks[STACKS.index(stack)]
         blocks = [block.fields(task_ids) for block in ours.blocks]
         norm_scale = None

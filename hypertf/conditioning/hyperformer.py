@@ -283,7 +283,9 @@ class HyperFormer(AdapterMethod):
         embedding = self.embed(stack, task_ids)
         return self.cast(self.stacks[STACKS.index(stack)].write(embedding))
 
-    def stack_sites(self, stack: str, task_ids: Tensor) -> StackSites:
+    def stack_sites(
+        self, stack: str, task_ids: Tensor, training: bool = False
+    ) -> StackSites:
         if not self.stacks:
             return StackSites.plain(self.num_layers(stack))
         fields = self.per_example(lambda ids, _: self.write(stack, ids), task_ids)

@@ -11,7 +11,6 @@ made of T', or global, a trained vector. Nothing is shared between layers.
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -285,28 +284,10 @@ class HyperGrid(Method):
             for kernel in self._kernel_names()
         ]
 
-    def encoder(
-        self,
-        task_ids: Tensor,
-        training: bool = False,
-        first_pass: Callable | None = None,
+    def stack_sites(
+        self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
-        table = self.task_embedding["encoder"]
-        return self._stack(task_ids, table, self.encoder_networks)
-
-    def decoder(
-        self,
-        task_ids: Tensor,
-        encoder_output: Tensor,
-        encoder_mask: Tensor,
-        training: bool = False,
-    ) -> StackSites:
-        table = self.task_embedding["decoder"]
-        return self._stack(task_ids, table, self.decoder_networks)
-
-    def _stack(
-        self, task_ids: Tensor, table: keras.Variable, networks: list[Hypernetwork]
-    ) -> StackSites:
+        table, networks = self.task_embedding[stack], getattr(self, f"{stack}_networks")
         kernels = self._kernel_names()
         blocks = tuple(
             GridSites(dict(zip(kernels, networks[first:], strict=False)))

@@ -25,7 +25,6 @@ Parameters per stack with M blocks and T tasks, d = heads * d_kv:
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -139,26 +138,10 @@ class HyperPrompt(Method):
             dtype=self.dtype_policy,
         )
 
-    def encoder(
-        self,
-        task_ids: Tensor,
-        training: bool = False,
-        first_pass: Callable | None = None,
+    def stack_sites(
+        self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
-        return self._sites("encoder", self.encoder_prompts, task_ids, training)
-
-    def decoder(
-        self,
-        task_ids: Tensor,
-        encoder_output: Tensor,
-        encoder_mask: Tensor,
-        training: bool = False,
-    ) -> StackSites:
-        return self._sites("decoder", self.decoder_prompts, task_ids, training)
-
-    def _sites(
-        self, stack: str, prompts: SharePrompts | None, task_ids: Tensor, training: bool
-    ) -> StackSites:
+        prompts = getattr(self, f"{stack}_prompts")
         if prompts is None:
             return StackSites.plain(self.num_layers(stack))
         made = self.per_example(

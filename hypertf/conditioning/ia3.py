@@ -12,7 +12,6 @@ Parameters per task: 2 d_heads for each attention and d_ff for each block.
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -27,6 +26,7 @@ from hypertf.conditioning.registry import register
 from hypertf.t5 import Sites, StackSites, shared
 from hypertf.t5.layer import Layer
 from hypertf.t5.products import project
+from hypertf.t5.sites import STACKS
 from hypertf.types import Tensor
 
 INPUT_SCALED = ("wo",)  # what enters is scaled; of the other kernels, what comes out
@@ -91,30 +91,15 @@ class IA3(Method):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.encoder_stack = StackScales(self, "encoder", dtype=self.dtype_policy)
-        self.decoder_stack = StackScales(self, "decoder", dtype=self.dtype_policy)
+        self.stacks = [StackScales(self, s, dtype=self.dtype_policy) for s in STACKS]
 
-    def encoder(
-        self,
-        task_ids: Tensor,
-        training: bool = False,
-        first_pass: Callable | None = None,
+    def stack_sites(
+        self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
-        return self._sites(self.encoder_stack, task_ids)
-
-    def decoder(
-        self,
-        task_ids: Tensor,
-        encoder_output: Tensor,
-        encoder_mask: Tensor,
-        training: bool = False,
-    ) -> StackSites:
-        return self._sites(self.decoder_stack, task_ids)
-
-    def _sites(self, stack: StackScales, task_ids: Tensor) -> StackSites:
-        names = stack.blocks[0].declared
+        blocks = self.stacks[STACKS.index(stack)].blocks
+        names = blocks[0].declared
         if not names:  # cross-attention only, in the encoder
-            return StackSites.plain(len(stack.blocks))
+            return StackSites.plain(len(blocks))
 
         def of_examples(weight: keras.Variable) -> Tensor:
             rows = tf.gather(weight.value, task_ids)[:, None]
@@ -126,7 +111,7 @@ class IA3(Method):
                     {name: of_examples(getattr(block, name)) for name in names},
                     frozenset(names),
                 )
-                for block in stack.blocks
+                for block in blocks
             )
         )
 

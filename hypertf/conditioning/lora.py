@@ -10,7 +10,6 @@ Parameters per kernel: T * rank * (in + out).
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -25,6 +24,7 @@ from hypertf.conditioning.parts import Weights, uniform
 from hypertf.conditioning.registry import register
 from hypertf.t5 import StackSites
 from hypertf.t5.layer import Layer
+from hypertf.t5.sites import STACKS
 from hypertf.types import Tensor
 
 
@@ -84,30 +84,15 @@ class LoRA(Method):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.encoder_stack = StackLoRA(self, "encoder", dtype=self.dtype_policy)
-        self.decoder_stack = StackLoRA(self, "decoder", dtype=self.dtype_policy)
+        self.stacks = [StackLoRA(self, s, dtype=self.dtype_policy) for s in STACKS]
 
-    def encoder(
-        self,
-        task_ids: Tensor,
-        training: bool = False,
-        first_pass: Callable | None = None,
+    def stack_sites(
+        self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
-        return self._sites(self.encoder_stack, task_ids)
-
-    def decoder(
-        self,
-        task_ids: Tensor,
-        encoder_output: Tensor,
-        encoder_mask: Tensor,
-        training: bool = False,
-    ) -> StackSites:
-        return self._sites(self.decoder_stack, task_ids)
-
-    def _sites(self, stack: StackLoRA, task_ids: Tensor) -> StackSites:
-        if not stack.blocks[0].of:  # cross-attention only, in the encoder
-            return StackSites.plain(len(stack.blocks))
-        return StackSites(tuple(self._block(b.of, task_ids) for b in stack.blocks))
+        blocks = self.stacks[STACKS.index(stack)].blocks
+        if not blocks[0].of:  # cross-attention only, in the encoder
+            return StackSites.plain(len(blocks))
+        return StackSites(tuple(self._block(b.of, task_ids) for b in blocks))
 
     def _block(self, kernels: dict[str, Weights], task_ids: Tensor) -> LowRankSites:
         def of_examples(weight: keras.Variable, scale: float = 1.0) -> Tensor:

@@ -10,7 +10,7 @@ from keras import ops
 
 from hypertf.conditioning.options import Options
 from hypertf.conditioning.parts import look_up
-from hypertf.t5 import T5, Conditioner, T5Config
+from hypertf.t5 import T5, Conditioner, StackSites, T5Config
 from hypertf.t5.layer import BuildsChildren
 from hypertf.types import Tensor
 
@@ -53,6 +53,32 @@ class Method(BuildsChildren, Conditioner):
 
     def on_built(self, model: T5) -> None:
         """What is to be done once the model is built and its weights are frozen."""
+
+    def stack_sites(
+        self, stack: str, task_ids: Tensor, training: bool = False
+    ) -> StackSites:
+        """What is done in "encoder" or "decoder", of task ids [batch] alone.
+
+        A method that reads more overrides `encoder` or `decoder`.
+        """
+        raise NotImplementedError
+
+    def encoder(
+        self,
+        task_ids: Tensor,
+        training: bool = False,
+        first_pass: Callable | None = None,
+    ) -> StackSites:
+        return self.stack_sites("encoder", task_ids, training)
+
+    def decoder(
+        self,
+        task_ids: Tensor,
+        encoder_output: Tensor,
+        encoder_mask: Tensor,
+        training: bool = False,
+    ) -> StackSites:
+        return self.stack_sites("decoder", task_ids, training)
 
     def per_example(
         self,

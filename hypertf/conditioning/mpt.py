@@ -13,7 +13,6 @@ Parameters: length * d_model + T * rank * (length + d_model).
 """
 
 import dataclasses
-from collections.abc import Callable
 
 import keras
 import tensorflow as tf
@@ -61,13 +60,12 @@ class MPT(Method):
         self.rows = add_weight(self, "rows", {**part, **length}, start)
         self.columns = add_weight(self, "columns", {**part, **d_model}, start)
 
-    def encoder(
-        self,
-        task_ids: Tensor,
-        training: bool = False,
-        first_pass: Callable | None = None,
+    def stack_sites(
+        self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
-        plain = StackSites.plain(self.num_layers("encoder"))
+        plain = StackSites.plain(self.num_layers(stack))
+        if stack == "decoder":
+            return plain
         tokens = self.per_example(lambda ids, _: self.prompts(ids), task_ids)
         tokens = ops.cast(tokens, self.compute_dtype)
         return dataclasses.replace(plain, tokens=tokens)
@@ -78,15 +76,6 @@ class MPT(Method):
         columns = tf.gather(self.columns.value, task_ids)  # [n, rank, d_model]
         part = tf.matmul(rows, columns, transpose_a=True)
         return self.prompt.value[None] * part
-
-    def decoder(
-        self,
-        task_ids: Tensor,
-        encoder_output: Tensor,
-        encoder_mask: Tensor,
-        training: bool = False,
-    ) -> StackSites:
-        return StackSites.plain(self.num_layers("decoder"))
 
 
 register(MPT, "mpt")

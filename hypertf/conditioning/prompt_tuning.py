@@ -11,7 +11,6 @@ Parameters: T * length * d_model.
 
 import dataclasses
 import random
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -157,24 +156,14 @@ class PromptTuning(Method):
                 values[task, i] = _rows(table, label).mean(axis=0)
         return values
 
-    def encoder(
-        self,
-        task_ids: Tensor,
-        training: bool = False,
-        first_pass: Callable | None = None,
+    def stack_sites(
+        self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
-        plain = StackSites.plain(self.num_layers("encoder"))
+        plain = StackSites.plain(self.num_layers(stack))
+        if stack == "decoder":
+            return plain
         tokens = ops.cast(tf.gather(self.prompts, task_ids), self.compute_dtype)
         return dataclasses.replace(plain, tokens=tokens)
-
-    def decoder(
-        self,
-        task_ids: Tensor,
-        encoder_output: Tensor,
-        encoder_mask: Tensor,
-        training: bool = False,
-    ) -> StackSites:
-        return StackSites.plain(self.num_layers("decoder"))
 
 
 def _rows(table: keras.Variable, ids: Any) -> np.ndarray:

@@ -1,8 +1,9 @@
 """The shape of a T5: a dataclass, and the published sizes by name."""
 
 import dataclasses
-import difflib
 from typing import Any, Self
+
+from hypertf.names import unknown
 
 ACTIVATIONS = ("relu", "gated-gelu")
 
@@ -77,11 +78,7 @@ class T5Config:
     def from_name(cls, name: str, **overrides: Any) -> Self:
         """Returns the published size `name`, with any field replaced by `overrides`."""
         if name not in _SIZES:
-            near = difflib.get_close_matches(str(name), _SIZES, n=1, cutoff=0.0)
-            raise ValueError(
-                f"unknown T5 size {name!r}; did you mean {near[0]!r}? "
-                f"Known: {', '.join(_SIZES)}"
-            )
+            raise ValueError(unknown("T5 size", name, _SIZES))
         return dataclasses.replace(_SIZES[name], **overrides)
 
     def to_dict(self) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def test_scores_as_the_papers_print_them():
 
 @pytest.mark.parametrize("get", [configs.get_config, get_row])
 def test_a_wrong_name_gets_the_nearest(get):
-    with pytest.raises(ValueError, match="did you mean hypergrid_base_l2"):
+    with pytest.raises(ValueError, match="did you mean 'hypergrid_base_l2'"):
         get("hypergrid_base_L2")
 
 

@@ -215,7 +215,7 @@ def test_what_is_missing_is_named_with_what_makes_it(tmp_path):
     (absent / "config.json").write_text(get_config("nano").to_json())
     assert "has no log" in complaint(absent) and made_by in complaint(absent)
     run = write_run(tmp_path / "run", paper="hyperprompt_bas_global")
-    assert "did you mean hyperprompt_base_global" in complaint(run)
+    assert "did you mean 'hyperprompt_base_global'" in complaint(run)
     assert "more than once" in complaint(run, run)
     assert "0 folders" in complaint()
 

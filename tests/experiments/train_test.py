@@ -243,7 +243,7 @@ def test_options_of_a_named_config():
 
 
 BAD = [
-    (["--config=nanno"], "config 'nanno' is unknown; did you mean nano"),
+    (["--config=nanno"], "unknown config 'nanno'; did you mean 'nano'"),
     (["--conditioner=hyperpromt-global"], "unknown conditioner 'hyperpromt-global'"),
     (
         ["--conditioner=hyperformer++", "--conditioner_options=botleneck=4"],
