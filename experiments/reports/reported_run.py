@@ -106,7 +106,7 @@ class ReportedRun:
             return analysis.parameters(hypertf.T5(t5, conditioner=method))
 
     def median(self, key: str) -> float:
-        """Takes the median of a number in the log, whose first has compiling in it."""
+        """Takes the median in the log, whose first number has the time of compiling."""
         return statistics.median(record[key] for record in self.log)
 
     def minutes(self) -> float:

@@ -59,9 +59,9 @@ def shown_briefly(config: Config) -> str:
     """Shows what differs from the defaults and decides what the run computes.
 
     >>> shown_briefly(Config(steps=10, dropout=0.0, temperature=2.0))
-    'settings: dropout=0, temperature=2; the others have their defaults'
+    'not by default: dropout=0, temperature=2'
     >>> shown_briefly(Config(model="t5-small"))
-    'settings: the defaults'
+    'all else by default'
     """
     free = {f.name for f in dataclasses.fields(Config) if f.metadata["free"]}
     changed = {
@@ -70,10 +70,14 @@ def shown_briefly(config: Config) -> str:
         if name not in free and name not in SAID
     }
     if not changed:
-        return "settings: the defaults"
+        return "all else by default"
     words = ", ".join(f"{name}={value}" for name, value in changed.items())
-    text = f"settings: {words}; the others have their defaults"
-    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return textwrap.fill(
+        f"not by default: {words}",
+        WIDTH,
+        subsequent_indent="  ",
+        break_on_hyphens=False,
+    )
 
 
 def _changed(config):

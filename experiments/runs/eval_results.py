@@ -98,7 +98,7 @@ class Results:
         return max(means, key=lambda step: (means[step], -step))
 
     def text(self) -> str:
-        """Writes the table of steps, and the best by both ways of choosing it."""
+        """Writes the table of steps, and the best in both ways that papers have."""
         if not self.scores:
             return f"no task has a score on {self.split}"
         scores, means = self.scores, self.averages()

@@ -15,12 +15,13 @@ LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 def test_the_program_runs(tmp_path):
     command = [sys.executable, "-m", "experiments.quickstart"]
     command += ["--steps=4", f"--output={tmp_path}"]
-    environment = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", LEVEL)}
+    environment = {k: v for k, v in os.environ.items() if k != LEVEL}
     result = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
+    for line in result.stderr.splitlines():  # after 4 steps all answers may be alike
+        assert "is undefined, counted as 0" in line
     assert result.stdout.count(": 4 steps of 64 examples") == 2
     assert len(result.stdout.splitlines()) < 70
     for name in ("plain", "hyperprompt-global"):
