@@ -260,7 +260,7 @@ def get_mixture(
     scale: float = 1.0,
     cap: float | None = None,
     temperature: float = 1.0,
-    **style,
+    **style: object,
 ) -> Mixture:
     """Returns the mixture of a name, or one of tasks listed with commas.
 

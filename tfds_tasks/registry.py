@@ -40,7 +40,7 @@ def all_tasks() -> tuple[Task, ...]:
     return tuple(_TASKS.values())
 
 
-def get_task(name: str, **style) -> Task:
+def get_task(name: str, **style: object) -> Task:
     """Returns the task of a name, written in a style (the fields of `Style`).
 
     >>> get_task("glue/rte", labels="digits").to_text(

@@ -183,7 +183,7 @@ class Task:
             )
         return rows.map(to_example, num_parallel_calls=tf.data.AUTOTUNE)
 
-    def dataset(self, split: str, **options) -> tf.data.Dataset:
+    def dataset(self, split: str, **options: object) -> tf.data.Dataset:
         """Makes batches of this task alone; options as `Mixture.dataset` has."""
         from tfds_tasks.mixtures import Mixture
 

@@ -79,7 +79,7 @@ class Block(Layer):
         sites: Sites = PLAIN,
         training: bool = False,
     ) -> Tensor:
-        """x [batch, length, d_model] -> the same shape.
+        """Runs the block on x [batch, length, d_model]; the shape stays.
 
         bias [batch or 1, heads, query, key] holds mask and relative position;
         token_mask [batch, length, 1] is 0 at padding; memory is the encoder's output.

@@ -25,7 +25,7 @@ Examples = Sequence[Example]
 Metric = Callable[..., dict[str, float]]  # of targets, predictions, examples
 
 
-def check_sizes(predictions: Sequence, **others) -> None:
+def check_sizes(predictions: Sequence, **others: Sequence) -> None:
     """Raises a ValueError unless there are predictions, and as many of the others.
 
     >>> check_sizes(["Oslo"], examples=[{}, {}])
