@@ -4,6 +4,7 @@ import doctest
 import importlib
 import re
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import hypertf
 import tfds_tasks
 
+ROOT = Path(__file__).resolve().parents[1]
 NANO = "t5-nano"
 EXAMPLES = [
     hypertf.T5Config,
@@ -36,44 +38,17 @@ def test_examples_run(item, tmp_path, monkeypatch):
         exec(textwrap.dedent(block), {"hypertf": hypertf, "np": np, "model": model})
 
 
-MODULES = [
-    hypertf.conditioning.registry,
-    hypertf.names,
-    hypertf.optimizers.adafactor,
-    *(
-        importlib.import_module(f"tfds_tasks.{name}")
-        for name in (
-            "formats",
-            "mixtures",
-            "rates",
-            "reading",
-            "registry",
-            "splits",
-            "task",
-            "vocabulary",
-            "scores.averages",
-            "scores.metrics",
-            "scores.qa",
-            "scores.readers",
-        )
-    ),
-    *(
-        importlib.import_module(f"experiments.{name}")
-        for name in (
-            "configs.paper_row",
-            "reports.paper_comparison",
-            "reports.tables",
-            "runs.config_file",
-            "runs.flags",
-            "runs.prediction",
-            "runs.training_run",
-        )
-    ),
-]
+def modules_with_examples():
+    """Names of all modules that have a line to type, `>>> ...`."""
+    for library in ("hypertf", "tfds_tasks", "experiments"):
+        for path in sorted((ROOT / library).rglob("*.py")):
+            if ">>> " in path.read_text():
+                yield ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", modules_with_examples())
 def test_lines_of_examples_give_what_they_say(module):
+    module = importlib.import_module(module.removesuffix(".__init__"))
     names = {"get_task": tfds_tasks.get_task, "Style": tfds_tasks.Style}
     result = doctest.testmod(module, extraglobs=names)
     assert result.attempted and not result.failed

@@ -1,13 +1,11 @@
 """Adafactor's arithmetic equals the formulas of its paper."""
 
-import doctest
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from hypertf.optimizers import Adafactor, adafactor, adafactor_update, reductions
+from hypertf.optimizers import Adafactor, adafactor_update, reductions
 
 SHAPES = [
     (),
@@ -301,9 +299,3 @@ def test_accumulated_gradients_equal_their_mean(in_function):
         assert int(accumulating.iterations) == int(reference.iterations)
         for one, other in zip(small, large, strict=True):
             assert_close(one, other, tolerance=5e-7)
-
-
-def test_example_in_the_docstring():
-    results = doctest.testmod(adafactor)
-    assert results.attempted > 0
-    assert results.failed == 0
