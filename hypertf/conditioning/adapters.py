@@ -129,7 +129,7 @@ class AdapterSites(Sites):
 
 
 def declared_adapter(d_model: int, bottleneck: int) -> Declared:
-    """`{field of AdapterSites: (dims, initializer)}` of D and U with their biases."""
+    """Declares D and U with their biases, by the fields of `AdapterSites`."""
     d_model, inner = {"d_model": d_model}, {"bottleneck": bottleneck}
     return {
         "down": ({**d_model, **inner}, normal(INITIAL_STDDEV)),
@@ -140,7 +140,7 @@ def declared_adapter(d_model: int, bottleneck: int) -> Declared:
 
 
 def declared_norms(d_model: int, options: AdapterOptions) -> Declared:
-    """The same of the norms that the options ask for."""
+    """Declares the norms that the options ask for, likewise."""
     initial_scale = options.initial_scale or INITIAL_SCALE
     dims = {"d_model": d_model}
     places = [p for p in ("before", "after") if getattr(options, f"norm_{p}")]

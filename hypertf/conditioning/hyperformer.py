@@ -95,6 +95,7 @@ class Options(AdapterOptions):
 
     @property
     def has_embedding_norm(self) -> bool:
+        """Whether the embeddings that hypernetworks read are normed."""
         if self.embedding_norm is None:
             return self.sharing != "layer"
         return self.embedding_norm
@@ -226,7 +227,7 @@ class StackNetworks(Layer):
         return self.projector(ops.concatenate(parts, axis=-1))
 
     def write(self, embedding: Tensor) -> dict[str, Tensor]:
-        """`{field of AdapterSites: [n, layers, 2, ...]}`, eqs. 6 and 7."""
+        """Writes `{field of AdapterSites: [n, layers, 2, ...]}`, eqs. 6 and 7."""
         fields = {name: self._written(embedding, name) for name in self.written}
         n = ops.shape(embedding)[0]
         for name in self.trained:

@@ -123,7 +123,7 @@ class StackSkills(Layer):
         ]
 
     def by_kernel(self) -> dict[str, list[Skills]]:
-        """`{kernel: its inventory in every block}`."""
+        """The inventories of a kernel in every block, by kernel."""
         return {
             name: [block.of[name] for block in self.blocks]
             for name in self.blocks[0].of

@@ -17,7 +17,7 @@ def test_look_up_is_gather_with_the_same_gradient(axis, dtype):
     x = tf.cast(np.random.default_rng(0).normal(size=shape), dtype)
     ids = tf.constant([2, 0, 2, 2])
     weights = None
-    found = []
+    results = []
     for gather in (tf.gather, parts.look_up):
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -25,8 +25,8 @@ def test_look_up_is_gather_with_the_same_gradient(axis, dtype):
         if weights is None:
             weights = np.random.default_rng(1).integers(-9, 9, size=y.shape)
         gradient = tape.gradient(y, x, tf.cast(weights, dtype))
-        found.append((y, tf.cast(tf.convert_to_tensor(gradient), "float32")))
-    (expected, expected_gradient), (got, got_gradient) = found
+        results.append((y, tf.cast(tf.convert_to_tensor(gradient), "float32")))
+    (expected, expected_gradient), (got, got_gradient) = results
     assert got.dtype == dtype
     assert (tf.cast(got, "float32") == tf.cast(expected, "float32")).numpy().all()
     np.testing.assert_allclose(got_gradient, expected_gradient, rtol=1e-2)

@@ -287,13 +287,13 @@ def files_of(*steps):
 
 def test_a_full_disk_is_survived(train_step, tmp_path, monkeypatch, caplog):
     FullDisk(monkeypatch, 4, 5)
-    found = {}
+    files_at = {}
 
     def look(record):
-        found[record["step"]] = checkpoint_files(tmp_path)
+        files_at[record["step"]] = checkpoint_files(tmp_path)
 
     assert make_loop(train_step, tmp_path, on_log=look).run() == 8
-    assert found[5] == files_of(2)  # nothing half written
+    assert files_at[5] == files_of(2)  # nothing half written
     assert "the checkpoint of step 4 was not written" in caplog.text
     assert "the checkpoint of step 5 was not written" in caplog.text
     # Tried again at every look until there was room.
