@@ -36,6 +36,8 @@ class Method(BuildsChildren, Conditioner):
         **kwargs: Any,
     ) -> None:
         super().__init__(config, num_tasks, method, **kwargs)
+        if num_tasks is None:
+            raise ValueError(f"{self.method}: num_tasks=None, expected an integer >= 1")
         if not isinstance(options, self.Options):
             options = self.Options.of(self.method, options or {})
         self.options = options

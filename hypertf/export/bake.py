@@ -63,7 +63,11 @@ def bake(model: T5, tasks: Iterable[int] | None = None, fold: bool = False) -> T
     return copy
 
 
-def _checked(tasks: Iterable[int] | None, num_tasks: int) -> list[int]:
+def _checked(tasks: Iterable[int] | None, num_tasks: int | None) -> list[int]:
+    if num_tasks is None:
+        raise ValueError(
+            "bake: num_tasks of the conditioner is None, expected a number"
+        )
     if tasks is None:
         return list(range(num_tasks))
     tasks = [int(task) for task in tasks]

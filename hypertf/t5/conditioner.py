@@ -22,10 +22,10 @@ class Conditioner(keras.layers.Layer):
     All that others read of a conditioner is declared here:
 
     Attributes:
-        config: the `T5Config` of the model that it conditions.
-        num_tasks: how many tasks it knows. Ids are checked against it where their
-            values are at hand. In a compiled function a wrong id is an error of the
-            lookup on CPU, and reads some other task on TPU.
+        config: the `T5Config` of the model that it conditions; `num_layers` reads it.
+        num_tasks: how many tasks it knows, None if it does not say. Ids are checked
+            against it where their values are at hand. In a compiled function a wrong
+            id is an error of the lookup on CPU, and reads some other task on TPU.
         method: its name in messages and tables, by default that of the class.
         reads_input: the stacks, "encoder" or "decoder", for which the task ids are
             not enough. What other stacks do can be baked.
@@ -34,8 +34,8 @@ class Conditioner(keras.layers.Layer):
             methods' are keys of `hypertf.conditioning.TRAINS`.
     """
 
-    config: T5Config
-    num_tasks: int
+    config: T5Config | None
+    num_tasks: int | None
     method: str
     reads_input: tuple[str, ...] = ()
     needs_first_pass: bool = False
@@ -43,8 +43,8 @@ class Conditioner(keras.layers.Layer):
 
     def __init__(
         self,
-        config: T5Config | dict,
-        num_tasks: int,
+        config: T5Config | dict | None = None,
+        num_tasks: int | None = None,
         method: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -53,7 +53,7 @@ class Conditioner(keras.layers.Layer):
         self.config = T5Config(**config) if isinstance(config, dict) else config
         self.method = method or type(self).__name__
         whole = isinstance(num_tasks, int) and not isinstance(num_tasks, bool)
-        if not whole or num_tasks < 1:
+        if num_tasks is not None and not (whole and num_tasks >= 1):
             raise ValueError(
                 f"{self.method}: num_tasks={num_tasks!r}, expected an integer >= 1"
             )
