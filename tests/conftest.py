@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 # How many tests `--quick` takes of a file: the one number to tune it by.
-QUICK_PER_FILE = 4
+QUICK_PER_FILE = 2
 
 
 def pytest_addoption(parser):
