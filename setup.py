@@ -28,15 +28,29 @@ REQUIRES = [
     "tqdm>=4.70,<5",
 ]
 
+# The development server, its client, and warm-up requests in exports.
+SERVE = [
+    "aiohttp>=3.14,<4",
+    "grpcio>=1.85,<2",
+    "grpcio-health-checking>=1.85,<2",
+    "prometheus-client>=0.26,<0.27",
+    "protobuf>=7.36,<8",
+    "tensorflow-serving-api>=2.21,<2.22",
+]
+
 EXTRAS = {
+    "serve": SERVE,
     "test": [
+        *SERVE,
         "mesh-tensorflow==0.1.21",  # the oracle of tests/parity
         "pytest>=9.2,<10",
         "pytest-xdist>=3.8,<4",
         "ruff>=0.17,<0.18",  # a minor release may change the format
+        "selenium>=4.51,<5",
     ],
     # Peers to be measured beside; nothing else may import them.
     "bench": [
+        "ctranslate2>=4.8,<5",
         "torch>=2.13,<2.14",
         "transformers>=5.22,<6",
     ],
@@ -59,7 +73,10 @@ setup(
             "experiments.*",
         ]
     ),
-    package_data={"tfds_tasks.nano": ["spiece.model"]},
+    package_data={
+        "experiments.serving": ["page.html"],
+        "tfds_tasks.nano": ["spiece.model"],
+    },
     install_requires=REQUIRES,
     extras_require=EXTRAS,
 )

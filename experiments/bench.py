@@ -3,10 +3,11 @@
     python -m experiments.bench --suite=t5
     python -m experiments.bench --suite=methods --only=hyperprompt-global,hypergrid
     python -m experiments.bench --suite=input --data_dir=... --vocabulary=spiece.model
+    python -m experiments.bench --suite=decode    # the SavedModel beside CTranslate2
 
 Everything is timed in turns within one run, because machines are noisy: read the
 ratios. Prints a table and writes a JSON file. Peers that are not installed are left
-out and named (`pip install -e ".[bench]"` for Hugging Face on torch).
+out and named (`pip install -e ".[bench]"` for Hugging Face on torch and CTranslate2).
 """
 
 import json
@@ -16,11 +17,16 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from experiments.benchmarks import input_suite, method_suite, t5_suite
+from experiments.benchmarks import decode_suite, input_suite, method_suite, t5_suite
 from experiments.benchmarks.timing import Options, machine
 from experiments.runs import components, program
 
-SUITES = {"t5": t5_suite.run, "input": input_suite.run, "methods": method_suite.run}
+SUITES = {
+    "t5": t5_suite.run,
+    "input": input_suite.run,
+    "methods": method_suite.run,
+    "decode": decode_suite.run,
+}
 DEFAULTS = Options()
 
 
@@ -44,7 +50,7 @@ def bench(
     ```
 
     Args:
-        suite: "t5", "methods" or "input".
+        suite: "t5", "methods", "input" or "decode".
         rounds: turns that every case gets.
         size: of the model.
         only: operations or methods to measure; all by default.

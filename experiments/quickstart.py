@@ -4,17 +4,23 @@
 
 The tasks of `nano` ship with the project; nothing in their texts tells them apart.
 The same T5 is trained twice for the same steps, plain and with HyperPrompt-Global,
-which is told the task of each example. Everything is kept in `out/quickstart`.
+which is told the task of each example. Both are exported, and the SavedModels answer.
+Everything is kept in `out/quickstart`.
 """
 
+import contextlib
+import io
 import os
 import shutil
+import sys
 import time
 from collections.abc import Mapping
 
 from absl import flags
 
+import hypertf
 from experiments.configs import get_config
+from experiments.export import export
 from experiments.reports.run_report import write_report
 from experiments.reports.tables import aligned
 from experiments.runs import components, program
@@ -23,7 +29,8 @@ from experiments.runs.prediction import Scorer
 from experiments.runs.training_run import train_run
 
 OUTPUT = "out/quickstart"
-RUNS = {"plain": "nano", "hyperprompt-global": "nano_hyperprompt_global"}
+TOLD = "hyperprompt-global"
+RUNS = {"plain": "nano", TOLD: "nano_hyperprompt_global"}
 # Asked about the same sentence, so that the text cannot tell what is wanted.
 FAMILY = ("nano/acceptability", "nano/sentiment", "nano/coreference")
 
@@ -52,16 +59,20 @@ def quickstart(
         f"All goes to {output}.",
         flush=True,
     )
-    folders, scorers = {}, {}
+    folders, served, texts = {}, {}, []
     for name in RUNS:
-        folders[name], scorers[name] = _train(name, output, steps, seed)
-    ask(scorers)
+        folders[name], scorer = _train(name, output, steps, seed)
+        texts = unseen(scorer)
+        served[name] = _export(name, folders[name], output)
+    ask(served, texts)
     averages = compare(folders)
     written = write_report(list(folders.values()), os.path.join(output, "report"))
     print(
-        f"\ntold its task, the same T5 scores {averages['hyperprompt-global']:.1f} "
+        f"\ntold its task, the same T5 scores {averages[TOLD]:.1f} "
         f"instead of {averages['plain']:.1f}; {time.time() - began:.0f} s in all\n"
-        f"curves and tables: {written.path}"
+        f"curves and tables: {written.path}\n"
+        f"try it on a page: {_python()} -m experiments.serve "
+        f"--export_dir={_exports(output, TOLD)}"
     )
     return averages
 
@@ -85,20 +96,42 @@ def _train(name, output, steps, seed):
     return folder, scorer
 
 
-def ask(scorers: Mapping[str, Scorer], number: int = 3) -> None:
-    """Prints what the models answer to the same unseen sentences, task by task."""
-    examples = next(iter(scorers.values())).examples
-    seen = [e["inputs"] for e in examples[FAMILY[-1]]]
-    texts = list(dict.fromkeys(seen))[:number]
-    answers = {n: s.answer(texts, FAMILY) for n, s in scorers.items()}
-    print("\nthe same sentence, asked as different tasks\n")
-    for i, text in enumerate(texts):
+def _export(name, folder, output):
+    """Exports a run anew; returns what answers from the SavedModel."""
+    exports = _exports(output, name)
+    shutil.rmtree(exports, ignore_errors=True)
+    data = os.path.join(output, "data")
+    with contextlib.redirect_stdout(io.StringIO()):  # says how to go on, as we do
+        version = export(folder, exports, checkpoint="latest", data_dir=data)
+    print(f"exported to {version}, a SavedModel for TF Serving", flush=True)
+    return hypertf.export.load(version)
+
+
+def _exports(output, name):
+    return os.path.join(output, "export", name)
+
+
+def _python():
+    """The interpreter as one types it."""
+    return os.path.relpath(sys.executable)
+
+
+def unseen(scorer: Scorer, number: int = 3) -> list[str]:
+    """Sentences of the validation sets that several tasks ask about."""
+    seen = [example["inputs"] for example in scorer.examples[FAMILY[-1]]]
+    return list(dict.fromkeys(seen))[:number]
+
+
+def ask(models: Mapping[str, hypertf.export.Loaded], texts: list[str]) -> None:
+    """Prints what SavedModels answer to the same unseen sentences, task by task."""
+    print("\nthe same sentence, asked as different tasks; the SavedModels answer\n")
+    for text in texts:
         print(text)
         rows = [
-            (f"  {task}", *(answers[name][task][i] for name in scorers))
+            (f"  {task}", *(model.answer([text], task)[0] for model in models.values()))
             for task in FAMILY
         ]
-        print(aligned(("  task", *scorers), rows) + "\n")
+        print(aligned(("  task", *models), rows) + "\n")
 
 
 def compare(folders: Mapping[str, str]) -> dict[str, float]:

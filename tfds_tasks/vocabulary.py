@@ -17,6 +17,7 @@ from tfds_tasks import nano
 
 PAD, END, UNKNOWN = 0, 1, 2
 SENTINELS = 100  # of T5's vocabulary
+Tokenizer = tf_text.SentencepieceTokenizer
 FILES = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm", "spiece.model")
 
 
@@ -53,13 +54,13 @@ class Vocabulary:
         self.sentinels = sentinels
 
     @property
-    def tokenizer(self) -> tf_text.SentencepieceTokenizer:
+    def tokenizer(self) -> Tokenizer:
         """The tokenizer of TensorFlow Text, made anew for each use.
 
         One that is kept dies with TensorFlow's kernels, which setting the random seed
         throws away.
         """
-        return tf_text.SentencepieceTokenizer(self._model)
+        return Tokenizer(self._model)
 
     @property
     def num_pieces(self) -> int:
@@ -83,12 +84,22 @@ class Vocabulary:
                 f"{vocab_size} rows; expected {self.size} to {room}"
             )
 
-    def encode(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
-        """Turns strings [batch] into ragged ids [batch, (length)], int32."""
-        return self.tokenizer.tokenize(texts)
+    def encode(
+        self, texts: tf.Tensor | Sequence[str], tokenizer: Tokenizer | None = None
+    ) -> tf.RaggedTensor:
+        """Turns strings [batch] into ragged ids [batch, (length)], int32.
 
-    def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        A graph that is saved must hold the `tokenizer` that it uses, and gives it here.
+        """
+        return (tokenizer or self.tokenizer).tokenize(texts)
+
+    def decode(
+        self,
+        ids: tf.Tensor | tf.RaggedTensor,
+        tokenizer: Tokenizer | None = None,
+    ) -> tf.Tensor:
         """Turns ids [batch, length] (or ragged) into strings, up to the end token."""
+        tokenizer = tokenizer or self.tokenizer
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(tf.cast(ids, tf.int32))
         before_end = tf.ragged.map_flat_values(tf.equal, ids, END)
@@ -96,14 +107,16 @@ class Vocabulary:
         kept = tf.RaggedTensor.from_tensor(ended, lengths=ids.row_lengths()) == 0
         ids = tf.ragged.boolean_mask(ids, kept & (ids != PAD))
         if not self.sentinels:
-            return self.tokenizer.detokenize(tf.minimum(ids, self.num_pieces - 1))
-        return self._decode_with_sentinels(ids)
+            return tokenizer.detokenize(tf.minimum(ids, self.num_pieces - 1))
+        return self._decode_with_sentinels(ids, tokenizer)
 
-    def _decode_with_sentinels(self, ids: tf.RaggedTensor) -> tf.Tensor:
+    def _decode_with_sentinels(
+        self, ids: tf.RaggedTensor, tokenizer: Tokenizer
+    ) -> tf.Tensor:
         """Rows that have sentinels are put together piece by piece."""
         sentinel = ids >= self.num_pieces
         known = tf.where(sentinel, UNKNOWN, ids)
-        pieces = self.tokenizer.id_to_string(known)
+        pieces = tokenizer.id_to_string(known)
         number = tf.strings.as_string(self.size - 1 - ids)
         written = tf.strings.join(["\u2581<extra_id_", number, ">\u2581"])
         joined = tf.strings.reduce_join(tf.where(sentinel, written, pieces), axis=1)
@@ -111,7 +124,7 @@ class Vocabulary:
         return tf.where(
             tf.reduce_any(sentinel, axis=1),
             tf.strings.strip(joined),
-            self.tokenizer.detokenize(known),
+            tokenizer.detokenize(known),
         )
 
     def texts(self, ids: np.ndarray) -> list[str]:

@@ -48,8 +48,8 @@ class System(Protocol):
     def training_step(self) -> Operation:
         """Makes one that also updates the weights."""
 
-    def decode(self, batch: int) -> Operation:
-        """Makes one that decodes so many rows greedily."""
+    def decode(self, batch: int, length: int | None = None) -> Operation:
+        """Makes one that decodes so many rows greedily, so far or as the workload."""
 
 
 class TensorFlowSystem:
@@ -136,12 +136,12 @@ class Hypertf(TensorFlowSystem):
             inputs["task_ids"] = self.task_ids
         return inputs
 
-    def decode(self, batch: int) -> Operation:
-        """Makes one that decodes so many rows greedily."""
-        inputs = {"encoder_tokens": self.source[:batch]}
+    def decode(self, batch: int, length: int | None = None) -> Operation:
+        """Makes one that decodes so many rows greedily, so far or as the workload."""
+        w, length = self.workload, length or self.workload.decode_length
+        inputs = {"encoder_tokens": w.tokens(batch, w.input_length, 0)}
         if self.model.conditioner is not None:
-            inputs["task_ids"] = self.task_ids.numpy()[:batch]
-        length = self.workload.decode_length
+            inputs["task_ids"] = np.resize(self.task_ids.numpy(), batch)
         return lambda: self.model.generate(inputs, length).numpy()
 
 
@@ -180,13 +180,15 @@ class KerasHub(TensorFlowSystem):
             "decoder_padding_mask": tf.ones_like(self.decoder_tokens),
         }
 
-    def decode(self, batch: int) -> Operation:
-        """Makes one that decodes so many rows greedily."""
-        length = self.workload.decode_length + 1  # its start token counts
+    def decode(self, batch: int, length: int | None = None) -> Operation:
+        """Makes one that decodes so many rows greedily, so far or as the workload."""
+        w = self.workload
+        length = (length or w.decode_length) + 1  # its start token counts
         first = np.eye(1, length, dtype="int32").repeat(batch, axis=0)
+        source = w.tokens(batch, w.input_length, 0)
         inputs = {
-            "encoder_token_ids": self.source[:batch],
-            "encoder_padding_mask": np.ones_like(self.source[:batch]),
+            "encoder_token_ids": source,
+            "encoder_padding_mask": np.ones_like(source),
             "decoder_token_ids": np.zeros_like(first),
             "decoder_padding_mask": first,
         }
@@ -271,9 +273,10 @@ class HuggingFace:
 
         return run
 
-    def decode(self, batch: int) -> Operation:
-        """Makes one that decodes so many rows greedily."""
-        source, length = self.source[:batch], self.workload.decode_length
+    def decode(self, batch: int, length: int | None = None) -> Operation:
+        """Makes one that decodes so many rows greedily, so far or as the workload."""
+        w, length = self.workload, length or self.workload.decode_length
+        source = self._tensor(w.tokens(batch, w.input_length, 0))
 
         def run():
             self.model.eval()

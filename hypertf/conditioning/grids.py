@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from hypertf.t5.products import project
+from hypertf.t5.target import custom_gradient
 from hypertf.types import Tensor
 
 
@@ -72,7 +73,7 @@ def _by_kernels(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
     return ops.matmul(x, ops.reshape(gated, (-1, fan_in, fan_out)))
 
 
-@tf.custom_gradient
+@custom_gradient
 def _gated_kernels(kernel: Tensor, scales: Tensor) -> tuple:
     """psi(scales) * kernel of each example: [batch, d_r, in / d_r, out]."""
     (fan_in, fan_out), (_, d_r, d_c) = kernel.shape, scales.shape

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 from hypertf.t5.layer import Layer
+from hypertf.t5.target import custom_gradient
 from hypertf.t5.weights import add_weight
 from hypertf.types import Tensor
 
@@ -72,7 +73,7 @@ def look_up(x: Tensor, task_ids: Tensor, axis: int = 0) -> Tensor:
     shape = x.shape
     flat = [math.prod(shape[:axis]), -1, math.prod(shape[axis + 1 :])]
 
-    @tf.custom_gradient
+    @custom_gradient
     def gather(x: Tensor) -> tuple:
         def gradient(of_examples: Tensor) -> Tensor:
             tasks = tf.one_hot(task_ids, shape[axis], dtype=x.dtype)  # [batch, tasks]

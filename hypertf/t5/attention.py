@@ -16,7 +16,7 @@ from hypertf.t5.dropout import Dropout
 from hypertf.t5.layer import Layer
 from hypertf.t5.products import project
 from hypertf.t5.sites import PLAIN, Sites
-from hypertf.t5.weights import add_weight, normal
+from hypertf.t5.weights import add_weight, kept_weight, normal
 from hypertf.types import Array, Tensor
 
 MASKED = -1e9
@@ -40,6 +40,7 @@ class Attention(Layer):
         self.config = config
         self.prefix = prefix
         self.has_relative_bias = relative_bias
+        self.__dict__["kept"] = {}  # joined kernels, past Keras's tracking
         # Of weights, one draw per key for all queries: the same as of whole values,
         # which are smaller.
         self.dropout = Dropout(
@@ -80,9 +81,16 @@ class Attention(Layer):
         x = ops.reshape(x, (-1, ops.shape(x)[1], self.config.d_heads))
         return self._project("o", x, sites, observed)
 
-    def qkv_kernel(self) -> Tensor:
-        """Joins q, k and v side by side: one product is faster than three."""
-        return ops.concatenate([self.q, self.k, self.v], axis=1)
+    def joined(self, names: str) -> Tensor:
+        """Joins kernels, "qkv" or "kv", side by side: one product is faster."""
+        if names in self.kept:
+            return self.kept[names]
+        return ops.concatenate([getattr(self, name) for name in names], axis=1)
+
+    def keep_joined(self, names: str) -> keras.Variable:
+        """Joins kernels once and for all, in a copy whose weights no longer change."""
+        self.kept[names] = kept_weight(f"{self.path}/{names}", self.joined(names))
+        return self.kept[names]
 
     def queries_keys_values(
         self,
@@ -97,7 +105,7 @@ class Attention(Layer):
                 self.split_heads(sites.project(name, x, getattr(self, name), observed))
                 for name in ("q", "k", "v")
             )
-        qkv = project(x, self.qkv_kernel() if kernel is None else kernel)
+        qkv = project(x, self.joined("qkv") if kernel is None else kernel)
         c = self.config
         qkv = ops.reshape(qkv, (-1, ops.shape(x)[1], 3, c.num_heads, c.d_kv))
         return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
@@ -121,7 +129,7 @@ class Attention(Layer):
                 self.split_heads(self._project(name, memory, sites, None))
                 for name in ("k", "v")
             )
-        kv = project(memory, ops.concatenate([self.k, self.v], axis=1))
+        kv = project(memory, self.joined("kv"))
         c = self.config
         kv = ops.reshape(kv, (-1, ops.shape(memory)[1], 2, c.num_heads, c.d_kv))
         return ops.unstack(ops.transpose(kv, (2, 0, 3, 1, 4)), 2)

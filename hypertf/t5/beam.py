@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 from keras import ops
 
+from hypertf.t5.cache import write_at
 from hypertf.t5.decoding import END, Options, Steps
 from hypertf.types import Batch, Tensor
 
@@ -107,7 +108,7 @@ def search(model: "T5", inputs: Batch, options: Options) -> Beams:
         return index + 1, done, tokens, live, finished, caches
 
     state = start(steps, length)
-    state = tf.while_loop(unfinished, body, state, maximum_iterations=length)
+    state = steps.cache.loop(unfinished, body, state, length)
     return results(live=state[3], finished=state[4], rules=rules)
 
 
@@ -142,7 +143,7 @@ def grow(
     origin = best // per_beam  # [batch, 2 * beams]
     tokens = tf.gather(ops.reshape(tokens, flat), best, batch_dims=1)
     ids = tf.gather(ids, origin, batch_dims=1)
-    ids = ops.slice_update(ids, (0, 0, index), tokens[:, :, None])
+    ids = write_at(ids, index, tokens)
     return (ids, log_probs, tokens), origin
 
 

@@ -4,6 +4,7 @@ Each sublayer is norm, layer, dropout, residual. The sites of `sites.py` sit whe
 the papers' methods need them.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -171,7 +172,9 @@ class Block(Layer):
         elif (extra := sites.keys_values()) is not None:
             keys, values = (ops.cast(e, self.compute_dtype) for e in extra)
         fixed = {
-            "qkv": ops.cast(self.self_attention.layer.qkv_kernel(), self.compute_dtype),
+            "qkv": ops.cast(
+                self.self_attention.layer.joined("qkv"), self.compute_dtype
+            ),
             "memory": memory_keys_values,
             "observed_input": observed_input,
             "observed": observed,
@@ -181,9 +184,9 @@ class Block(Layer):
     def step(
         self,
         x: Tensor,
+        write: Callable[[Tensor, Tensor], Tensor],
         keys: Tensor,
         values: Tensor,
-        index: Tensor,
         bias: Tensor,
         memory_bias: Tensor,
         fixed: dict[str, Any],
@@ -193,8 +196,8 @@ class Block(Layer):
 
         Beams take the place of the length: everything but self-attention treats
         positions alike, so what the sites hold per example serves all its beams.
-        keys and values [batch * heads * beams, time, d_kv] are written at `index`;
-        bias is [batch * heads * beams, 1, time].
+        `write(cache, row)` puts this step's row into keys and values [batch * heads *
+        beams, time, d_kv]; bias is [batch * heads * beams, 1, time].
         """
         sub = self.self_attention
         observed = fixed["observed_input"]
@@ -205,8 +208,8 @@ class Block(Layer):
             fixed["qkv"],
         )
         row = (-1, 1, ops.shape(key)[-1])
-        keys = ops.slice_update(keys, (0, index, 0), ops.reshape(key, row))
-        values = ops.slice_update(values, (0, index, 0), ops.reshape(value, row))
+        keys = write(keys, ops.reshape(key, row))
+        values = write(values, ops.reshape(value, row))
         y = sub.layer.attend(ops.reshape(queries, row), keys, values, bias)
         y = sub.layer.output(ops.reshape(y, ops.shape(queries)), sites, observed)
         x = x + sites.after_attention(y, False)

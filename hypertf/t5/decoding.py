@@ -1,4 +1,4 @@
-"""Generation one token at a time, on a key-value cache of static shape.
+"""Generation one token at a time, on a cache of keys and values (`cache.py`).
 
 `Steps` prepares all that does not change from step to step; `sample` below and
 `beam.search` drive it. A batch of examples, each with some beams (or samples), is
@@ -6,11 +6,13 @@ handled as [batch, beams]: what belongs to an example is never copied per beam.
 """
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from keras import ops
 
+from hypertf.t5.cache import Caches, cache_for_target, write_at
 from hypertf.t5.scoring import token_log_probs
 from hypertf.t5.stacks import mask_bias
 from hypertf.types import Batch, Tensor
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
 BEAM_STYLES = ("t5", "t5-full", "huggingface", "huggingface-never")  # see beam.py
 END = 1  # id of the end token; 0 is padding and starts the decoder
-
-Caches = list[tuple[Tensor, Tensor]]  # keys and values of each block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,12 @@ class Steps:
         # [1, heads, tokens + steps, offset + steps]
         self.bias = decoder.bias(self.num_tokens + max_length, self.sites.num_keys)
         self.batch, self.beams = ops.shape(memory)[0], beams
-        self.capacity = self.offset + max_length
+        self.cache = cache_for_target(
+            rows=(self.batch, model.config.num_heads, beams),
+            offset=self.offset,
+            steps=max_length,
+            d_kv=model.config.d_kv,
+        )
         self.caches, self.fixed = self._start(memory)
 
     def _start(self, memory):
@@ -106,41 +111,17 @@ class Steps:
             x, keys, values, kept = block.start(
                 x, bias, memory, self.memory_bias, sites
             )
-            caches.append((self._cache(keys), self._cache(values)))
+            dtype = self.model.compute_dtype
+            caches.append(tuple(self.cache.start(c, dtype) for c in (keys, values)))
             fixed.append(kept)
         return caches, fixed
 
     def _blocks(self):
         return zip(self.model.decoder.blocks, self.sites.blocks, strict=True)
 
-    def _cache(self, start):
-        """[batch * heads * beams, capacity, d_kv], the extra places filled in.
-
-        Of the shape that attention's products take: with a shape of its own, XLA
-        copies the whole cache at every step instead of writing one place.
-        """
-        config = self.model.config
-        if start is None:
-            rows = self.batch * config.num_heads * self.beams
-            shape = (rows, self.capacity, config.d_kv)
-            return ops.zeros(shape, self.model.compute_dtype)
-        room = self.capacity - self.offset
-        start = ops.pad(start, ((0, 0), (0, 0), (0, room), (0, 0)))
-        start = ops.reshape(start, (-1, self.capacity, config.d_kv))
-        return ops.repeat(start, self.beams, axis=0)
-
     def reorder(self, caches: Caches, origin: Tensor) -> Caches:
         """Returns the caches of beams that continue the beams origin [batch, beams]."""
-
-        def pick(cache):
-            beams = ops.reshape(
-                cache,
-                (self.batch, -1, self.beams, self.capacity, cache.shape[-1]),
-            )
-            beams = tf.gather(beams, origin, axis=2, batch_dims=1)
-            return ops.reshape(beams, cache.shape)
-
-        return [tuple(pick(c) for c in cache) for cache in caches]
+        return [tuple(self.cache.reorder(c, origin) for c in cache) for cache in caches]
 
     def __call__(
         self, tokens: Tensor, index: Tensor, caches: Caches
@@ -149,19 +130,27 @@ class Steps:
         model = self.model
         x = model.shared(tokens)
         place = self.offset + index
+        time = self.cache.length(place)
         bias = tf.slice(
             self.bias,
             [0, 0, self.num_tokens + index, 0],
-            [1, model.config.num_heads, 1, self.capacity],
+            [1, model.config.num_heads, 1, time],
         )
         bias = ops.tile(bias, (self.batch, 1, self.beams, 1))
-        bias = ops.reshape(bias, (-1, 1, self.capacity))
+        bias = ops.reshape(bias, (-1, 1, time))
         new_caches = []
         for (block, sites), (keys, values), fixed in zip(
             self._blocks(), caches, self.fixed, strict=True
         ):
             x, keys, values = block.step(
-                x, keys, values, place, bias, self.memory_bias, fixed, sites
+                x,
+                functools.partial(self.cache.write, place=place),
+                keys,
+                values,
+                bias,
+                self.memory_bias,
+                fixed,
+                sites,
             )
             new_caches.append((keys, values))
         x = model.decoder.rms_norm(x, scale=self.sites.norm_scale)
@@ -188,7 +177,7 @@ def sample(
         if options.return_scores:  # a pass over the vocabulary that most calls spare
             scores = scores + ops.where(done, 0.0, token_log_probs(logits, tokens))
         tokens = ops.where(done, 0, tokens)
-        ids = ops.slice_update(ids, (0, 0, index), tokens[:, :, None])
+        ids = write_at(ids, index, tokens)
         done = ops.logical_or(done, tokens == END)
         return index + 1, tokens, done, ids, scores, caches
 
@@ -200,9 +189,7 @@ def sample(
         ops.zeros(rows, "float32"),
         steps.caches,
     )
-    state = tf.while_loop(
-        unfinished, body, state, maximum_iterations=options.max_length
-    )
+    state = steps.cache.loop(unfinished, body, state, options.max_length)
     return state[3], state[4]
 
 

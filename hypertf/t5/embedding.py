@@ -2,17 +2,19 @@
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 from keras import ops
 
 from hypertf.t5.config import T5Config
 from hypertf.t5.layer import Layer
-from hypertf.t5.products import project_on_rows
-from hypertf.t5.weights import add_weight, normal
+from hypertf.t5.products import project, project_on_rows
+from hypertf.t5.target import custom_gradient
+from hypertf.t5.weights import add_weight, kept_weight, normal
 from hypertf.types import Tensor
 
 
-@tf.custom_gradient
+@custom_gradient
 def _embed(table, tokens):
     """Rows of the table, with a dense gradient.
 
@@ -34,6 +36,7 @@ class Embedding(Layer):
     def __init__(self, config: T5Config, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
+        self.__dict__["head"] = None  # a kernel of its own, past Keras's tracking
 
     def add_weights(self) -> None:
         dims = {"vocab": self.config.vocab_size, "d_model": self.config.d_model}
@@ -47,4 +50,15 @@ class Embedding(Layer):
     def logits(self, x: Tensor) -> Tensor:
         """Multiplies x [batch, length, d_model] by the table, scaled as T5 1.0 does."""
         x = x * ops.cast(self.config.d_model**-0.5, x.dtype)
+        if self.head is not None:
+            return project(x, self.head)
         return project_on_rows(x, self.embedding)
+
+    def keep_head(self) -> keras.Variable:
+        """Lays the table out as a kernel [d_model, vocab], which is read faster.
+
+        For a copy whose weights no longer change.
+        """
+        kernel = ops.transpose(self.embedding)
+        self.__dict__["head"] = kept_weight(f"{self.path}/head", kernel)
+        return self.head

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from hypertf.t5 import beam, decoding, scoring
+from hypertf.t5 import beam, decoding, scoring, target
 from hypertf.t5 import inputs as model_inputs
 from hypertf.t5.conditioner import Conditioner
 from hypertf.t5.config import T5Config
@@ -272,6 +272,26 @@ class T5(keras.Model):
             self._compiled[kind, options] = function
         return self._compiled[kind, options]
 
+    def export(self, filepath: str, *args: Any, **kwargs: Any) -> None:
+        """Exports the forward pass as Keras does: tokens in, logits out, any shape.
+
+        `hypertf.export.save` makes what answers text.
+        """
+        names = [ENCODER_TOKENS, DECODER_TOKENS]
+        specs = {n: keras.InputSpec("int32", shape=(None, None), name=n) for n in names}
+        if self.conditioner is not None:
+            specs[TASK_IDS] = keras.InputSpec("int32", shape=(None,), name=TASK_IDS)
+        kwargs.setdefault("input_signature", [specs])
+        with target.tracing_for(xla=False, gradients=False):
+            super().export(filepath, *args, **kwargs)
+
+    def quantize(self, *args: Any, **kwargs: Any) -> None:
+        """Refuses: weights are quantised when a model is exported."""
+        raise NotImplementedError(
+            "T5.quantize: its kernels are no Keras Dense layers; expected "
+            "hypertf.export.save(..., quantize='int8'), which stores weights as int8"
+        )
+
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
@@ -296,7 +316,13 @@ def _same(query_segments, key_segments):
     return query_segments[:, :, None] == key_segments[:, None, :]
 
 
-def _generate(model, options, inputs, seed):
+def generate_ids(
+    model: T5, options: decoding.Options, inputs: Batch, seed: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Writes ids [batch, max_length] and their scores, in whatever graph it is traced.
+
+    With `num_sequences` above 1, [batch, num_sequences, max_length].
+    """
     if options.beam_size > 1:
         ids, scores = beam.search(model, inputs, options)
     else:
@@ -310,4 +336,4 @@ def _score(model, _, inputs):
     return scoring.log_likelihood(model, inputs)
 
 
-_RUN = {"generate": _generate, "score": _score}
+_RUN = {"generate": generate_ids, "score": _score}

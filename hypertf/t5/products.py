@@ -5,6 +5,7 @@ import math
 import tensorflow as tf
 from keras import ops
 
+from hypertf.t5 import target
 from hypertf.types import Array, Tensor
 
 # A decoding step has few rows, and reading the kernel is its cost. On CPU under XLA a
@@ -21,6 +22,8 @@ def project(x: Tensor, kernel: Array) -> Tensor:
     kernel's gradient once per example and adds them up.
     """
     kernel = ops.cast(kernel, x.dtype)
+    if not target.current().xla:
+        return _flat(x, kernel)
     groups = GROUPS_OF_ONE_ROW if _rows(x) == 1 else GROUPS
     if not _has_few_rows(x) or kernel.shape[0] % groups:
         return tf.einsum("bli,io->blo", x, kernel)
@@ -28,7 +31,7 @@ def project(x: Tensor, kernel: Array) -> Tensor:
     kernel = tf.reshape(kernel, [groups, size, out])
     parts = tf.reshape(x, [-1, groups, size])
     y = tf.reduce_sum(tf.einsum("rgi,gio->gro", parts, kernel), axis=0)
-    return tf.reshape(y, [*x.shape[:2], out])
+    return tf.reshape(y, [-1, x.shape[1], out])
 
 
 def project_on_rows(x: Tensor, table: Array) -> Tensor:
@@ -39,15 +42,32 @@ def project_on_rows(x: Tensor, table: Array) -> Tensor:
     groups = tf.reshape(table, [GROUPS, -1, table.shape[1]])
     rows = tf.reshape(x, [-1, table.shape[1]])
     y = tf.einsum("goi,gri->rgo", groups, tf.tile(rows[None], [GROUPS, 1, 1]))
-    return tf.reshape(y, [*x.shape[:2], table.shape[0]])
+    return tf.reshape(y, [-1, x.shape[1], table.shape[0]])
+
+
+def _flat(x, kernel):
+    """One product of two matrices: TensorFlow's own kernels are best at those."""
+    size, out = kernel.shape
+    y = tf.matmul(tf.reshape(x, [-1, size]), kernel)
+    length = x.shape[1] or tf.shape(x)[1]
+    return tf.reshape(y, [-1, length, out])
 
 
 def _rows(x):
+    """How many rows x has; None if that is unknown."""
     return None if None in x.shape[:2] else math.prod(x.shape[:2])
 
 
 def _has_few_rows(x):
-    rows = _rows(x)
-    if rows is None or rows > FEW_ROWS:
+    """Whether x is that of a decoding step, on CPU under XLA.
+
+    A served batch is unknown when traced. Its decoding steps are told by their length,
+    which is the number of beams.
+    """
+    asked = target.current()
+    if not asked.xla or asked.device != "CPU":
         return False
-    return all(d.device_type == "CPU" for d in tf.config.list_logical_devices())
+    rows = _rows(x)
+    if rows is None:
+        return x.shape[1] is not None and x.shape[1] <= GROUPS
+    return rows <= FEW_ROWS

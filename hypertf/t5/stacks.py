@@ -82,7 +82,7 @@ class Stack(Layer):
         x, token_mask = self.with_tokens(x, token_mask, sites)
         if visible is None and token_mask is not None:
             visible = token_mask[:, None, :]
-        bias = self.bias(x.shape[1], sites.num_keys, visible, positions)
+        bias = self.bias(ops.shape(x)[1], sites.num_keys, visible, positions)
         if token_mask is not None:
             token_mask = ops.cast(token_mask, "float32")[:, :, None]
         x = self.dropout(x, training=training)
@@ -116,7 +116,7 @@ class Stack(Layer):
 
     def bias(
         self,
-        length: int,
+        length: int | Tensor,
         num_keys: int = 0,
         visible: Array | None = None,
         positions: Array | None = None,
@@ -127,11 +127,11 @@ class Stack(Layer):
         at positions -num_keys..-1 and every query sees them. The decoder sees no
         later place in the row, whatever the positions say.
         """
-        places = np.arange(-num_keys, length, dtype="int32")[None]
+        places = _places(-num_keys, length)
         at_query, at_key = places[:, num_keys:], places
         if positions is not None:
             at_query = positions
-            at_key = _before(places[:, :num_keys], positions)
+            at_key = _before(np.arange(-num_keys, 0, dtype="int32")[None], positions)
         bias = relative_bias(
             self.blocks[0].self_attention.layer.relative_attention_bias,
             at_query,
@@ -145,6 +145,13 @@ class Stack(Layer):
         if visible is not None:
             bias = bias + _always_visible(mask_bias(visible), num_keys)
         return bias
+
+
+def _places(first: int, end: int | Tensor) -> Array:
+    """Places from `first` up to `end`, [1, places]: a constant where both are known."""
+    if isinstance(end, int):
+        return np.arange(first, end, dtype="int32")[None]
+    return ops.arange(first, end, dtype="int32")[None]
 
 
 def mask_bias(visible: Array) -> Array:
@@ -164,7 +171,7 @@ def _always_visible(bias: Array, num_keys: int) -> Array:
     return ops.pad(bias, ((0, 0), (0, 0), (0, 0), (num_keys, 0)))
 
 
-def _before(extra: Array, positions: Array) -> Array:
+def _before(extra: np.ndarray, positions: Array) -> Array:
     """Positions of the extra keys [1, num_keys], then those of the tokens."""
     if isinstance(positions, np.ndarray):
         return np.concatenate([extra, positions], axis=1)

@@ -9,9 +9,10 @@ the one Mesh TensorFlow's T5 gives it, e.g.
 from typing import Any, Self
 
 import keras
-from keras import initializers
+from keras import initializers, ops
 
 from hypertf.keras_internals import pending_variables
+from hypertf.types import Array
 
 
 def add_weight(
@@ -32,6 +33,16 @@ def add_weight(
     )
     weight.dims = tuple(dims)
     return weight
+
+
+def kept_weight(name: str, value: Array) -> keras.Variable:
+    """Keeps what was computed of weights, in a model whose weights no longer change.
+
+    Its layer must hold it past Keras's tracking: it is no part of the model's state.
+    """
+    value = ops.convert_to_tensor(value)
+    name = name.replace("/", "_")
+    return keras.Variable(value, trainable=False, autocast=False, name=name)
 
 
 def normal(stddev: float) -> initializers.Initializer:

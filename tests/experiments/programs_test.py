@@ -10,7 +10,16 @@ import pytest
 from experiments.runs.quiet_start import kept_back
 from tests.conftest import ROOT
 
-PROGRAMS = ("train", "evaluate", "report", "bench", "quickstart")
+PROGRAMS = (
+    "train",
+    "evaluate",
+    "report",
+    "export",
+    "serve",
+    "client",
+    "bench",
+    "quickstart",
+)
 
 
 def python(*arguments):

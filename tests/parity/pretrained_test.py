@@ -64,24 +64,34 @@ def test_first_step_log_probabilities(model, recorded):
         assert list(np.argsort(-log_probs)[: len(ids)]) == ids, case["text"]
 
 
-def test_greedy_output(model, recorded):
-    for case in recorded:
-        wanted = case["greedy_ids"][1:]  # without the start token
-        tokens = np.array([case["input_ids"]])
-        ids = model.generate({"encoder_tokens": tokens}, max_length=len(wanted))
-        assert np.array(ids)[0].tolist() == wanted, case["text"]
-
-
-def test_greedy_output_in_a_padded_batch(model, recorded):
+@pytest.fixture(scope="module")
+def padded(recorded):
+    """All inputs at one length, and the most steps: one shape to compile."""
     length = max(len(case["input_ids"]) for case in recorded)
     steps = max(len(case["greedy_ids"]) for case in recorded) - 1
     tokens = np.zeros((len(recorded), length), "int32")
     for row, case in zip(tokens, recorded, strict=True):
         row[: len(case["input_ids"])] = case["input_ids"]
-    ids = np.array(model.generate({"encoder_tokens": tokens}, max_length=steps))
-    for row, case in zip(ids, recorded, strict=True):
-        wanted = case["greedy_ids"][1:]
+    return tokens, steps
+
+
+def assert_greedy(ids, cases):
+    for row, case in zip(np.array(ids), cases, strict=True):
+        wanted = case["greedy_ids"][1:]  # without the start token
         assert row[: len(wanted)].tolist() == wanted, case["text"]
+
+
+def test_greedy_output(model, recorded, padded):
+    tokens, steps = padded
+    for row, case in zip(tokens, recorded, strict=True):
+        ids = model.generate({"encoder_tokens": row[None]}, max_length=steps)
+        assert_greedy(ids, [case])
+
+
+def test_greedy_output_in_a_padded_batch(model, recorded, padded):
+    tokens, steps = padded
+    ids = model.generate({"encoder_tokens": tokens}, max_length=steps)
+    assert_greedy(ids, recorded)
 
 
 def test_written_back_it_is_the_same_file(model, folder, tmp_path):
