@@ -4,6 +4,7 @@
     python -m experiments.bench --suite=methods --only=hyperprompt-global,hypergrid
     python -m experiments.bench --suite=input --data_dir=... --vocabulary=spiece.model
     python -m experiments.bench --suite=decode    # the SavedModel beside CTranslate2
+    python -m experiments.bench --suite=serving   # the development server under load
 
 Everything is timed in turns within one run, because machines are noisy: read the
 ratios. Prints a table and writes a JSON file. Peers that are not installed are left
@@ -17,7 +18,13 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from experiments.benchmarks import decode_suite, input_suite, method_suite, t5_suite
+from experiments.benchmarks import (
+    decode_suite,
+    input_suite,
+    method_suite,
+    serving_suite,
+    t5_suite,
+)
 from experiments.benchmarks.timing import Options, machine
 from experiments.runs import components, program
 
@@ -26,6 +33,7 @@ SUITES = {
     "input": input_suite.run,
     "methods": method_suite.run,
     "decode": decode_suite.run,
+    "serving": serving_suite.run,
 }
 DEFAULTS = Options()
 
@@ -50,7 +58,7 @@ def bench(
     ```
 
     Args:
-        suite: "t5", "methods", "input" or "decode".
+        suite: "t5", "methods", "input", "decode" or "serving".
         rounds: turns that every case gets.
         size: of the model.
         only: operations or methods to measure; all by default.

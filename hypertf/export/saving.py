@@ -131,7 +131,8 @@ def save(
             folder, name, served.functions, pairs, examples, max_batch_size
         )
         about = model_card.describe(name, number, model, pairs, form, examples, card)
-        model_card.write(folder, {**about, "warmup_requests": requests})
+        about |= {"signatures": list(served.functions), "warmup_requests": requests}
+        model_card.write(folder, about)
         warmup.verify(folder)
     serving_files.write_models(path, name)
     return os.path.join(path, str(number))

@@ -104,9 +104,9 @@ class Served(tf.Module):
         self._ids = np.array([task_id for _, task_id in tasks], "int32")
         if form.weights == "bfloat16":
             compute_in(model, "mixed_bfloat16")
-        variables = [*model.weights, *arrange(model)]
+        variables = [*model.weights, *arrange(model, form.xla)]
         self._choices = None
-        if vocabulary is not None:
+        if vocabulary is not None and form.signatures != ("tokens",):
             self.tokenizer = vocabulary.tokenizer
             self._choices = _choices([t for t, _ in tasks], vocabulary, self.tokenizer)
         if not form.one_task:

@@ -122,6 +122,7 @@ def _shared_axis(weight: keras.Variable) -> int:
     """A table has a scale for each row, which is looked up by itself; a kernel for each
     column."""
     is_table = getattr(weight, "dims", ("",))[0] in ("vocab", "task_num")
+    is_table = is_table or weight.name.endswith("_table")  # a transposed kernel
     return -1 if is_table else -2
 
 

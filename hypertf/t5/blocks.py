@@ -211,7 +211,8 @@ class Block(Layer):
         keys = write(keys, ops.reshape(key, row))
         values = write(values, ops.reshape(value, row))
         y = sub.layer.attend(ops.reshape(queries, row), keys, values, bias)
-        y = sub.layer.output(ops.reshape(y, ops.shape(queries)), sites, observed)
+        y = ops.reshape(y, (-1, *queries.shape[1:]))  # heads, beams and d_kv are known
+        y = sub.layer.output(y, sites, observed)
         x = x + sites.after_attention(y, False)
         x = self._cross_attention(x, fixed["memory"], memory_bias, None, sites, False)
         x = self._feed_forward(x, None, sites, fixed["observed"], False)

@@ -8,9 +8,9 @@ from keras import ops
 from hypertf.t5.config import T5Config
 from hypertf.t5.dropout import Dropout
 from hypertf.t5.layer import Layer
-from hypertf.t5.products import project
+from hypertf.t5.products import project, project_on_rows
 from hypertf.t5.sites import PLAIN, Sites
-from hypertf.t5.weights import add_weight, fan_in
+from hypertf.t5.weights import add_weight, fan_in, kept_weight
 from hypertf.types import Tensor
 
 
@@ -21,8 +21,22 @@ class Kernel(Layer):
         super().__init__(**kwargs)
         self.dims = dims
 
+        self.__dict__["table"] = None  # the kernel's transpose, past Keras's tracking
+
     def add_weights(self) -> None:
         self.kernel = add_weight(self, "kernel", self.dims, fan_in())
+
+    def keep_transposed(self) -> keras.Variable:
+        """Keeps the transpose, in a copy whose weights no longer change."""
+        table = kept_weight(f"{self.path}/table", ops.transpose(self.kernel))
+        self.__dict__["table"] = table
+        return table
+
+    def project(self, x: Tensor) -> Tensor:
+        """Multiplies x [batch, length, in] by the kernel."""
+        if self.table is not None:
+            return project_on_rows(x, self.table)
+        return project(x, self.kernel)
 
 
 class FeedForward(Layer):
@@ -66,4 +80,4 @@ class FeedForward(Layer):
     def _product(self, layer, x, sites, observed):
         if layer.name in sites.kernels:
             return sites.project(layer.name, x, layer.kernel, observed)
-        return project(x, layer.kernel)
+        return layer.project(x)

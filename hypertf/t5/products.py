@@ -37,6 +37,8 @@ def project(x: Tensor, kernel: Array) -> Tensor:
 def project_on_rows(x: Tensor, table: Array) -> Tensor:
     """Multiplies x [batch, length, in] by the transpose of table [out, in]."""
     table = ops.cast(table, x.dtype)
+    if not target.current().xla:
+        return _flat_on_rows(x, table)
     if not _has_few_rows(x) or table.shape[0] % GROUPS:
         return tf.einsum("bli,oi->blo", x, table)
     groups = tf.reshape(table, [GROUPS, -1, table.shape[1]])
@@ -51,6 +53,14 @@ def _flat(x, kernel):
     y = tf.matmul(tf.reshape(x, [-1, size]), kernel)
     length = x.shape[1] or tf.shape(x)[1]
     return tf.reshape(y, [-1, length, out])
+
+
+def _flat_on_rows(x, table):
+    """The table comes first: TensorFlow is slow with a transposed second matrix."""
+    out, size = table.shape
+    y = tf.matmul(table, tf.reshape(x, [-1, size]), transpose_b=True)
+    length = x.shape[1] or tf.shape(x)[1]
+    return tf.reshape(tf.transpose(y), [-1, length, out])
 
 
 def _rows(x):

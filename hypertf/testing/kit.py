@@ -68,7 +68,7 @@ def check_method(
 
     ```python
     print(hypertf.testing.check_method("prompt-tuning", length=3))
-    # prompt-tuning: 22 of 23 checks passed
+    # prompt-tuning: 23 of 24 checks passed
     #   errors              passed
     #   ...
     ```

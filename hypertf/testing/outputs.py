@@ -5,7 +5,11 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import tensorflow as tf
 
+from hypertf.t5 import target
+from hypertf.t5.decoding import Options
+from hypertf.t5.model import generate_ids
 from hypertf.testing.case import (
     ROUNDING,
     TARGET_LENGTH,
@@ -128,6 +132,35 @@ def check_score(case: Case) -> None:
         log_likelihood(case.model, case.inputs(), choices[:, i]) for i in range(2)
     ]
     require_close("scores", scores, np.stack(expected, axis=1))
+
+
+def check_served(case: Case) -> None:
+    """A graph for a server, of unknown shapes and without XLA, writes the same.
+
+    A batch, and a row of it alone: one graph.
+    """
+    model = case.small
+    options = Options(max_length=TARGET_LENGTH, return_scores=True)
+    specs = {
+        "encoder_tokens": tf.TensorSpec([None, None], tf.int32),
+        "task_ids": tf.TensorSpec([None], tf.int32),
+    }
+
+    def write(inputs: dict) -> tuple:
+        return generate_ids(model, options, inputs, tf.constant(0, tf.int64))
+
+    with target.tracing_for(xla=False, gradients=False):
+        function = tf.function(write, autograph=False).get_concrete_function(specs)
+    graph = function.graph.as_graph_def()
+    nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
+    compiled = sorted({node.op for node in nodes if node.op.startswith("Xla")})
+    require(not compiled, f"a server without XLA has no {', '.join(compiled)}")
+    for rows_taken in (slice(None), slice(0, 1)):
+        inputs = {name: value[rows_taken] for name, value in case.inputs().items()}
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        ids, scores = function(tensors)
+        expected = log_likelihood(model, inputs, ids)
+        require_close("log-likelihood of what a server wrote", scores, expected)
 
 
 def check_compiled_generate(case: Case) -> None:

@@ -30,5 +30,9 @@ def test_the_program_runs(tmp_path):
     for task in ("nano/acceptability", "nano/sentiment", "nano/coreference"):
         assert result.stdout.count(task) >= 3  # its answers, and its scores
     assert "average" in result.stdout
+    assert "the SavedModels answer" in result.stdout
+    served = tmp_path / "export" / "hyperprompt-global"
+    assert f"-m experiments.serve --export_dir={served}" in result.stdout
+    assert (served / "1" / "saved_model.pb").exists()
     for file in ("report.md", "loss.png", "task_loss.png", "scores.png"):
         assert (tmp_path / "report" / file).stat().st_size > 100

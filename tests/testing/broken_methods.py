@@ -223,6 +223,20 @@ class HidesValuesInAFunction(Sound):
         return FunctionSites(lambda y: y + tf.cast(by, y.dtype))
 
 
+@fails("served")
+class NeedsAKnownBatch(Sound):
+    """Makes a row for each example in Python: a graph of any batch has none."""
+
+    def decoder(self, task_ids, encoder_output, encoder_mask, training=False):
+        rows = [task_ids[i] for i in range(task_ids.shape[0] or 0)]
+        return super().decoder(
+            tf.stack(rows) if rows else task_ids[:0],
+            encoder_output,
+            encoder_mask,
+            training,
+        )
+
+
 @fails("compiled_step", "compiled_generate")
 class CannotBeCompiled(Sound):
     def shift(self, task_ids):
