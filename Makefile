@@ -10,7 +10,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 SHARED ?= $(or $(HYPERTF_SHARED),../shared)
 REAL = $(VENV)/bin/python -m experiments
 
-.PHONY: quickstart real test test-quick lint bench
+.PHONY: quickstart real test test-quick test-serving lint bench
 
 quickstart: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.quickstart
@@ -37,6 +37,11 @@ test: $(VENV)/.installed
 # which.
 test-quick: $(VENV)/.installed
 	$(PYTEST) --quick
+
+# Exports of every method, read where nothing but TensorFlow is installed: one
+# environment of each release, made on first use.
+test-serving: $(VENV)/.installed
+	$(VENV)/bin/python -m tests.export.in_environment 2.20 2.21
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .

@@ -25,7 +25,7 @@ import tensorflow as tf
 from hypertf.export import model_card, serving_files, warmup
 from hypertf.export.bake import bake as bake_model
 from hypertf.export.served import SIGNATURES, Form, Served, ServedTask, Vocabulary
-from hypertf.export.stored_weights import FORMATS
+from hypertf.export.stored_weights import FORMATS, compute_in
 from hypertf.names import unknown
 from hypertf.t5 import T5, named_weights
 from hypertf.t5.decoding import Options
@@ -118,8 +118,13 @@ def save(
     name = name or os.path.basename(os.path.normpath(path))
     examples = dict(examples or {})
     with _new_version(path, version) as (folder, number):
-        copy = _copy(model, [task_id for _, task_id in pairs], bake)
+        copy = _copy(model, [task_id for _, task_id in pairs], bake, form.weights)
         served = Served(copy, vocabulary, pairs, form)
+        if not served.functions:
+            raise ValueError(
+                f"signatures={list(form.signatures)}: none of the tasks has labels; "
+                f"expected others of {', '.join(SIGNATURES)} too"
+            )
         tf.saved_model.save(
             served,
             folder,
@@ -191,15 +196,21 @@ def _pairs(model, tasks, task_ids, only):
     return [(tasks[index], ids[index])]
 
 
-def _copy(model: T5, task_ids: list[int], bake: bool) -> T5:
-    """A model of its own, baked if asked: the caller's stays as it is."""
-    if bake and model.conditioner is not None:
-        return bake_model(model, tasks=sorted(set(task_ids)))
-    copy = T5.from_config(model.get_config())
-    mine = named_weights(copy)
-    for name, weight in named_weights(model).items():
-        mine[name].assign(weight)
-    return copy
+def _copy(model: T5, task_ids: list[int], bake: bool, weights: str) -> T5:
+    """A model of its own, baked if asked: the caller's stays as it is.
+
+    Its type of computation is changed before it is baked: constants have it too.
+    """
+    bake = bake and model.conditioner is not None
+    copy = model
+    if not bake or weights == "bfloat16":
+        copy = T5.from_config(model.get_config())
+        mine = named_weights(copy)
+        for name, weight in named_weights(model).items():
+            mine[name].assign(weight)
+    if weights == "bfloat16":
+        compute_in(copy, "mixed_bfloat16")
+    return bake_model(copy, tasks=sorted(set(task_ids))) if bake else copy
 
 
 @contextlib.contextmanager
@@ -225,7 +236,9 @@ def _new_version(path: str, version: int | None) -> Iterator[tuple[str, int]]:
         yield temporary, version
         gfile.rename(temporary, final)
     except BaseException:
-        _remove(temporary if existed else path)
+        _remove(temporary)
+        if not existed and gfile.isdir(path) and not gfile.listdir(path):
+            _remove(path)
         raise
 
 

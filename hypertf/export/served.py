@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from hypertf.export.serving_form import arrange
-from hypertf.export.stored_weights import StoredWeights, compute_in
+from hypertf.export.stored_weights import StoredWeights
 from hypertf.t5 import T5, target
 from hypertf.t5.decoding import END, Options
 from hypertf.t5.inputs import ENCODER_TOKENS, TARGETS, TASK_IDS
@@ -102,8 +102,6 @@ class Served(tf.Module):
         vars(self).update(_model=model, _vocabulary=vocabulary, _form=form)
         self._names = [task.name for task, _ in tasks]
         self._ids = np.array([task_id for _, task_id in tasks], "int32")
-        if form.weights == "bfloat16":
-            compute_in(model, "mixed_bfloat16")
         variables = [*model.weights, *arrange(model, form.xla)]
         self._choices = None
         if vocabulary is not None and form.signatures != ("tokens",):
@@ -182,7 +180,7 @@ class Served(tf.Module):
     def _tokens(self, tokens: Tensor, task: Tensor | None = None) -> dict[str, Tensor]:
         # A server's batching may have put garbage behind a text: nothing after its end.
         ended = tf.cumsum(tf.cast(tokens == END, tf.int32), axis=1, exclusive=True)
-        tokens = tf.where(ended > 0, 0, tokens)[:, : self._form.inputs_length]
+        tokens = _trimmed(tf.where(ended > 0, 0, tokens), self._form.inputs_length)
         inputs, _ = self._with_task({ENCODER_TOKENS: tokens}, task)
         ids, scores = self._run(self._generate, inputs)
         return {"output_tokens": ids, "score": scores}
@@ -261,6 +259,14 @@ class Served(tf.Module):
             [_require(rows >= 0, tf.strings.join(["unknown task ", task]), known)]
         ):
             return tf.identity(rows)
+
+
+def _trimmed(tokens: Tensor, length: int) -> Tensor:
+    """Rows of at most `length` tokens; those that lose some end there."""
+    longer = tf.reduce_any(tokens[:, length:] > 0, axis=1)
+    last = tf.range(tf.shape(tokens)[1]) == length - 1
+    ended = tf.where(longer[:, None] & last, END, tokens)
+    return ended[:, :length]
 
 
 def _require(holds: Tensor, message: Tensor, end: str = "") -> Any:
