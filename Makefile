@@ -10,7 +10,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 SHARED ?= $(or $(HYPERTF_SHARED),../shared)
 REAL = $(VENV)/bin/python -m experiments
 
-.PHONY: quickstart real test test-quick test-serving lint bench
+.PHONY: quickstart real test test-quick test-serving test-tpu lint docs bench
 
 quickstart: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.quickstart
@@ -43,9 +43,18 @@ test-quick: $(VENV)/.installed
 test-serving: $(VENV)/.installed
 	$(VENV)/bin/python -m tests.export.in_environment 2.20 2.21
 
+# Every method through Google's TPU compiler: a quarter of an hour.
+test-tpu: $(VENV)/.installed
+	EVERY_METHOD=1 $(VENV)/bin/python -m pytest tests/tpu
+
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+
+# The site, into out/site; a broken link or a name that is not there is an error.
+docs: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+	@echo "open out/site/index.html"
 
 bench: $(VENV)/.installed
 	$(VENV)/bin/python -m pip install --quiet -e ".[bench]"

@@ -15,6 +15,7 @@ REQUIRES = [
     "matplotlib>=3.11,<4",
     "ml-dtypes>=0.6,<0.7",
     "numpy>=2.4,<3",
+    "pyarrow>=26,<27",
     "rouge-score>=0.1.2,<0.2",
     "sacrebleu>=2.6,<3",
     "safetensors>=0.8,<0.9",
@@ -38,11 +39,28 @@ SERVE = [
     "tensorflow-serving-api>=2.21,<2.22",
 ]
 
+# The pages of docs/.
+DOCS = [
+    "mkdocs>=1.6,<1.7",
+    "mkdocs-material>=9.8,<9.9",
+    "mkdocstrings[python]>=1.0,<1.1",
+]
+
+# Google's TPU compiler, which needs no TPU.
+TPU_COMPILER = ["jax>=0.10.2,<0.11", "libtpu>=0.0.51,<0.1"]
+
 EXTRAS = {
     "serve": SERVE,
+    "docs": DOCS,
+    "tpu-compiler": TPU_COMPILER,
     "test": [
         *SERVE,
+        *DOCS,
+        *TPU_COMPILER,
+        "ipykernel>=7.4,<8",
         "mesh-tensorflow==0.1.21",  # the oracle of tests/parity
+        "nbclient>=0.11,<0.12",
+        "nbformat>=5.11,<6",
         "pytest>=9.2,<10",
         "pytest-xdist>=3.8,<4",
         "ruff>=0.17,<0.18",  # a minor release may change the format
@@ -75,6 +93,7 @@ setup(
     ),
     package_data={
         "experiments.serving": ["page.html"],
+        "tfds_tasks": ["examples/*"],
         "tfds_tasks.nano": ["spiece.model"],
     },
     install_requires=REQUIRES,

@@ -17,11 +17,12 @@ from absl import app, flags
 
 import hypertf
 from experiments.runs import components, config_file, program
+from experiments.runs.checkpoint_choice import chosen_step
 from experiments.runs.config import Config
 from experiments.runs.eval_results import SELECTION, Results
 from experiments.runs.export_comparison import Comparison
 from hypertf.export.saving import PRECISIONS, QUANTIZE
-from hypertf.training import RunFolder, checkpoint_steps
+from hypertf.training import RunFolder
 from tfds_tasks import Mixture
 
 EXAMPLES = 3  # of each task, for the card and the page
@@ -120,32 +121,6 @@ def export(
         f"serve it: python -m experiments.serve --export_dir={export_dir}", flush=True
     )
     return folder
-
-
-def chosen_step(model_dir: str, checkpoint: str | int) -> tuple[int, str]:
-    """The step that is asked for, and why it is this one."""
-    steps = checkpoint_steps(model_dir)
-    if not steps:
-        raise ValueError(f"{model_dir} has no checkpoint")
-    if checkpoint == "latest":
-        return steps[-1], "the newest"
-    if checkpoint == "best":
-        scored = Results(model_dir, SELECTION)
-        if not set(scored.scores) & set(steps):
-            return steps[-1], "the newest; none is scored"
-        best = scored.best_step()
-        if best not in steps:
-            raise ValueError(
-                f"checkpoint='best': step {best} is gone; expected one of "
-                f"{', '.join(map(str, steps))}"
-            )
-        return best, f"the best on {SELECTION}"
-    if not str(checkpoint).isdigit() or int(checkpoint) not in steps:
-        raise ValueError(
-            f"checkpoint={checkpoint!r}, expected best, latest or one of "
-            f"{', '.join(map(str, steps))}"
-        )
-    return int(checkpoint), "as asked"
 
 
 def first_examples(

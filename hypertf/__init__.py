@@ -10,6 +10,7 @@ from hypertf import (
     training,
 )
 from hypertf.optimizers import Adafactor
+from hypertf.runs import load_run
 from hypertf.t5 import T5, T5Config
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "checkpoints",
     "conditioning",
     "export",
+    "load_run",
     "optimizers",
     "testing",
     "training",

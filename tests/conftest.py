@@ -1,5 +1,7 @@
 """Settings and fixtures that all tests share."""
 
+import functools
+import gc
 import os
 import runpy
 import zlib
@@ -11,8 +13,12 @@ import pytest
 # TensorFlow and Keras read these once, when first imported.
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# Tests compile much and run little: a third of their time went into optimising.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Tests compile much and run little: half of their time went into optimising.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false",
+)
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     # Each worker would otherwise start a thread for every core.
     share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
@@ -66,7 +72,54 @@ def pytest_runtest_setup(item):
     """A test draws the same numbers wherever, and after whatever, it runs."""
     import keras  # only now: it reads the environment set above
 
+    do_less_beside()
     keras.utils.set_random_seed(zlib.crc32(item.nodeid.encode()))
+
+
+AS_TRACED = {"disable_meta_optimizer": True}
+
+
+@functools.cache
+def do_less_beside():
+    """Takes from Python and TensorFlow work that repays only in long programs.
+
+    Graphs are run as they were traced; what was imported is no garbage ever.
+    """
+    import tensorflow as tf
+
+    import hypertf  # noqa: F401
+
+    tf.config.optimizer.set_experimental_options(AS_TRACED)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 20)
+
+
+@pytest.fixture(scope="module")
+def rewritten_graphs():
+    """Graphs are rewritten as for users, where every bit must be what they get."""
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+    yield
+    tf.config.optimizer.set_experimental_options(AS_TRACED)
+
+
+@pytest.fixture
+def own_registries(monkeypatch):
+    """What a test registers is gone after it."""
+    from hypertf.conditioning import registry as methods
+    from tfds_tasks import registry as tasks
+    from tfds_tasks.scores import named as metrics
+
+    tasks.task_names()  # loads the declarations into the registry that is copied
+    for module, name in (
+        (methods, "_METHODS"),
+        (tasks, "_TASKS"),
+        (tasks, "_ALIASES"),
+        (metrics, "METRICS"),
+    ):
+        monkeypatch.setattr(module, name, dict(getattr(module, name)))
 
 
 def shared_path(name=""):

@@ -1,9 +1,14 @@
 """Small models and batches that many tests use."""
 
+import contextlib
+import dataclasses
+from unittest import mock
+
 import keras
 import numpy as np
 
 import hypertf
+import hypertf.t5.config
 from hypertf.testing.case import log_likelihood, relative_error, rows  # noqa: F401
 
 
@@ -31,6 +36,18 @@ def tiny_model(seed=0, conditioner=None, **overrides):
     for weight in model.weights:
         weight.assign(weight + 0.2 * rng.normal(size=weight.shape))
     return model
+
+
+@contextlib.contextmanager
+def shallow_nano():
+    """Leaves `t5-nano` one layer in each stack: half of it to trace and compile."""
+    config = dataclasses.replace(
+        hypertf.T5Config.from_name("t5-nano"),
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+    )
+    with mock.patch.dict(hypertf.t5.config._SIZES, {"t5-nano": config}):
+        yield
 
 
 def mixed_batch(tasks=(0, 2, 1, 2)):

@@ -1,13 +1,13 @@
 """Prints all tasks and mixtures.
 
-python -m tfds_tasks.list [--data_dir=...] [--only=super_glue]
+python -m tfds_tasks.list [--data_dir=...] [--only=super_glue] [--module_import=...]
 """
 
 from collections.abc import Iterable
 
 from absl import app, flags
 
-from tfds_tasks import get_task, mixture_names, sources, task_names
+from tfds_tasks import get_task, mixture_names, modules, sources, task_names
 from tfds_tasks.task import Task
 
 FLAGS = flags.FLAGS
@@ -28,8 +28,13 @@ def row(task: Task, data_dir: str | None = None) -> tuple[str, ...]:
     """Returns the cells of a task's row in the list, as text."""
     source = task.source if isinstance(task.source, str) else ", ".join(task.source)
     metrics = ", ".join(metric.__name__ for metric in task.metrics)
-    mixtures = [name for name, tasks in mixture_names().items() if task.name in tasks]
-    return task.name, source, size(task, data_dir), metrics or "-", ", ".join(mixtures)
+    mixtures = ", ".join(mixtures_of(task.name))
+    return task.name, source, size(task, data_dir), metrics or "-", mixtures
+
+
+def mixtures_of(name: str) -> list[str]:
+    """Lists the named mixtures that a task is part of."""
+    return [mixture for mixture, tasks in mixture_names().items() if name in tasks]
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
@@ -50,8 +55,13 @@ def main(argv: list[str]) -> None:
     """Prints the tasks that the flags ask for."""
     if argv[1:]:
         raise app.UsageError(f"unexpected argument {argv[1]!r}; see --help")
-    rows = [row(get_task(name), FLAGS.data_dir) for name in task_names()]
-    rows = [r for r in rows if FLAGS.only in r[0] or FLAGS.only in r[4]]
+    modules.import_modules(FLAGS.module_import)
+    names = [
+        name
+        for name in task_names()
+        if FLAGS.only in name or FLAGS.only in ", ".join(mixtures_of(name))
+    ]
+    rows = [row(get_task(name), FLAGS.data_dir) for name in names]
     if not rows:
         raise app.UsageError(f"--only={FLAGS.only}: no task or mixture has such a name")
     print("\n".join(table(rows)))
@@ -60,5 +70,6 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string("data_dir", None, "Where TFDS has prepared its data.")
+    flags.DEFINE_string("module_import", None, modules.HELP)
     flags.DEFINE_string("only", "", "Only tasks whose name or mixtures contain this.")
     app.run(main)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,27 +11,12 @@ import tensorflow as tf
 from tfds_tasks import batches, stream
 from tfds_tasks.lengths import warn_if_trimmed
 from tfds_tasks.rates import Rates
-from tfds_tasks.registry import all_tasks, get_task, task_names, unknown
+from tfds_tasks.registry import unknown
 from tfds_tasks.task import Task
 from tfds_tasks.values import python_values
 from tfds_tasks.vocabulary import Vocabulary
 
 PROPORTIONAL = Rates()
-SUM_NLI = ("xsum", "cnn_dailymail", "wiki_lingua", "glue/mnli", "art", "anli")
-
-
-def mixture_names() -> dict[str, tuple[str, ...]]:
-    """Returns all named mixtures: {name: tasks in the order of their ids}."""
-    members = {}
-    for task in sorted(all_tasks(), key=_place):
-        if task.mixture is not None:
-            members[task.mixture] = (*members.get(task.mixture, ()), task.name)
-    en_mix = members["glue"] + members["super_glue"]
-    return {"en_mix": en_mix, **members, "sum_nli": SUM_NLI}
-
-
-def _place(task: Task) -> float:
-    return math.inf if task.place is None else task.place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +38,7 @@ class Mixture:
     def only(self, names: Collection[str]) -> "Mixture":
         """Returns a mixture of some of these tasks, which keep their ids.
 
+        >>> from tfds_tasks import get_mixture
         >>> get_mixture("glue/rte,glue/mrpc").only(["glue/mrpc"]).task_id("glue/mrpc")
         1
         """
@@ -252,38 +237,3 @@ def _examples(task: Task, split: str, data_dir: str | None) -> int:
     if split == "train" and whole and task.rate is not None:
         return task.rate
     return task.num_examples(split, data_dir)
-
-
-def get_mixture(
-    name: str,
-    rates: str = "proportional",
-    scale: float = 1.0,
-    cap: float | None = None,
-    temperature: float = 1.0,
-    **style: object,
-) -> Mixture:
-    """Returns the mixture of a name, or one of tasks listed with commas.
-
-    Args:
-        name: one of `mixture_names()`, a task, or "glue/rte,glue/mrpc".
-        rates, scale, cap, temperature: how often each is drawn; see `Rates`.
-        **style: how the tasks are written; see `Style`.
-
-    >>> get_mixture("glue/rte,glue/mrpc", temperature=2).num_tasks
-    2
-    """
-    named = mixture_names()
-    if name in named:
-        tasks = named[name]
-    else:
-        tasks = tuple(part.strip() for part in name.split(","))
-        if len(tasks) == 1 and name not in task_names():
-            raise ValueError(unknown("mixture", name, [*named, *task_names()]))
-    doubled = {task for task in tasks if tasks.count(task) > 1}
-    if doubled:
-        raise ValueError(f"mixture {name!r} lists {', '.join(doubled)} more than once")
-    return Mixture(
-        name,
-        tuple(get_task(task, **style) for task in tasks),
-        Rates(rates, scale, cap, temperature),
-    )

@@ -2,13 +2,14 @@
 
 python -m tfds_tasks.prepare --mixture=en_mix --data_dir=~/tensorflow_datasets
 python -m tfds_tasks.prepare --source=glue/cola:2.0.0
+python -m tfds_tasks.prepare --mixture=mine.toml
 """
 
 from collections.abc import Iterable
 
 from absl import app, flags
 
-from tfds_tasks import get_mixture
+from tfds_tasks import get_mixture, modules
 from tfds_tasks.sources import folder, prepare
 
 FLAGS = flags.FLAGS
@@ -28,6 +29,7 @@ def main(argv: list[str]) -> None:
     """Prepares what the flags name, and prints each source as its turn comes."""
     if argv[1:]:
         raise app.UsageError(f"unexpected argument {argv[1]!r}; see --help")
+    modules.import_modules(FLAGS.module_import)
     todo = wanted(FLAGS.mixture, FLAGS.source)
     if not todo:
         raise app.UsageError("name what to prepare: --mixture=... or --source=...")
@@ -38,7 +40,8 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("mixture", None, "A mixture, or task names with commas.")
+    flags.DEFINE_string("mixture", None, "Mixtures, tasks and TOML files.")
     flags.DEFINE_list("source", [], "TFDS sources, as an error message names them.")
     flags.DEFINE_string("data_dir", None, "Where to write; by default TFDS's folder.")
+    flags.DEFINE_string("module_import", None, modules.HELP)
     app.run(main)

@@ -34,6 +34,11 @@ def task_names() -> tuple[str, ...]:
     return tuple(_TASKS)
 
 
+def all_names() -> tuple[str, ...]:
+    """Lists the names of all tasks, and their names elsewhere."""
+    return (*task_names(), *_ALIASES)
+
+
 def all_tasks() -> tuple[Task, ...]:
     """Lists all tasks in T5's style, in the order of declaration."""
     _load()
@@ -50,7 +55,7 @@ def get_task(name: str, **style: object) -> Task:
     _load()
     task = _TASKS.get(_ALIASES.get(name, name))
     if task is None:
-        raise ValueError(unknown("task", name, [*_TASKS, *_ALIASES]))
+        raise ValueError(unknown("task", name, all_names()))
     return dataclasses.replace(task, style=Style(**style)) if style else task
 
 

@@ -6,6 +6,7 @@ import functools
 import importlib
 import io
 import os
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
@@ -15,6 +16,8 @@ OWN = {"nano": "tfds_tasks.nano.builder", "art": "tfds_tasks.art"}
 
 
 EMBEDDED = "nano/"  # written on first use, from grammars; nothing is downloaded
+# Sources that are written on first use from a user's files: {source: how}.
+_WRITERS: dict[str, Callable[[str], None]] = {}
 
 
 class MissingData(FileNotFoundError):
@@ -34,8 +37,20 @@ def folder(data_dir: str | None = None) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
+def written_by(source: str, write: Callable[[str], None]) -> None:
+    """Says how a source is written: by a function of the folder of the data."""
+    _WRITERS[source] = write
+
+
+def prepared_folder(source: str, data_dir: str | None = None) -> str:
+    """Returns the folder in which the prepared data of a source lies."""
+    return os.path.join(folder(data_dir), *source.replace(":", "/").split("/"))
+
+
 @functools.cache
 def _builder(source: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
+    if source in _WRITERS:
+        return tfds.builder_from_directory(prepared_folder(source, data_dir))
     name = source.split("/")[0].split(":")[0]
     if name in OWN:
         importlib.import_module(OWN[name])
@@ -45,9 +60,12 @@ def _builder(source: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
 def open_builder(source: str, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
     """Opens the builder of a source such as "glue/rte:2.0.0", whose data is prepared.
 
-    Embedded sources (`nano`) are written on the spot; others must have been prepared.
+    Embedded sources (`nano`) and those of users' files are written on the spot; others
+    must have been prepared.
     """
     data_dir = folder(data_dir)
+    if source in _WRITERS:
+        prepare(source, data_dir)
     builder = _builder(source, data_dir)
     if not builder.info.splits and source.startswith(EMBEDDED):
         _builder.cache_clear()
@@ -69,12 +87,28 @@ def open_builder(source: str, data_dir: str | None = None) -> tfds.core.DatasetB
 def prepare(source: str, data_dir: str | None = None) -> None:
     """Downloads and writes the data of a source; one process at a time does it."""
     data_dir = folder(data_dir)
+    written = os.path.join(prepared_folder(source, data_dir), "dataset_info.json")
+    if source in _WRITERS and tf.io.gfile.exists(written):
+        return
+    with _alone(source, data_dir):
+        if source not in _WRITERS:
+            _builder(source, data_dir).download_and_prepare()
+        elif not tf.io.gfile.exists(written):
+            _WRITERS[source](data_dir)
+    _builder.cache_clear()
+
+
+@contextlib.contextmanager
+def _alone(source: str, data_dir: str) -> Iterator[None]:
+    """Keeps other processes of this machine from preparing the same source."""
+    if "://" in data_dir:  # no locks there; TFDS writes elsewhere and renames
+        yield
+        return
     os.makedirs(data_dir, exist_ok=True)
     name = source.replace("/", "_").replace(":", "_")
     with open(os.path.join(data_dir, f".{name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _builder(source, data_dir).download_and_prepare()
-    _builder.cache_clear()
+        yield
 
 
 def rows(source: str, split: str, data_dir: str | None = None) -> tf.data.Dataset:

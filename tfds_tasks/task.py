@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfds_tasks import sources, splits
 from tfds_tasks.benchmarks import BENCHMARKS, File
 from tfds_tasks.formats import Format, Row, Tensors
+from tfds_tasks.own.template import Template
 from tfds_tasks.registry import unknown
 from tfds_tasks.scores.readers import Example, Labels, Reader
 from tfds_tasks.splits import Part
@@ -49,6 +50,8 @@ class Task:
         group: what its columns are averaged under, with those of other tasks of that
             group; None if it has one column and stands for itself.
         submission: the file that the benchmark's server takes.
+        template: how columns of a user's file become its inputs, for tasks that were
+            declared by one; see `own/`.
         style: how it is written; see `Style`.
     """
 
@@ -71,6 +74,7 @@ class Task:
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     group: str | None = None
     submission: File | None = None
+    template: Template | None = None
     style: Style = DEFAULT_STYLE
 
     def __post_init__(self):
@@ -146,6 +150,42 @@ class Task:
             {key: python_value(value[i]) for key, value in example.items()}
             for i in range(count)
         ]
+
+    def inputs_of(self, values: Mapping[str, str]) -> str:
+        """Writes a row of a user's file, {column: text}, as the model's input.
+
+        A task from a file reads the columns of its template, others those of their
+        TFDS data; a column `inputs` is the whole text as it is.
+
+        >>> get_task("glue/cola").inputs_of({"sentence": "It rains."})
+        'cola sentence: It rains.'
+        """
+        columns = self.template.columns if self.template else ()
+        if "inputs" in values and "inputs" not in columns:
+            return values["inputs"]
+        if self.template is None:
+            return self._inputs_of_ours(values)
+        problem = self.template.missing(values)
+        if problem:
+            raise ValueError(f"{self.name}: {problem}")
+        return Template(self.template_text).write(values)
+
+    @property
+    def template_text(self) -> str | None:
+        """The template in this style, None for tasks that were not declared by one."""
+        if self.template is None or not self._text_style.prefix:
+            return self.template and self.template.text
+        return f"{self.name} {self.template.text}"
+
+    def _inputs_of_ours(self, values: Mapping[str, str]) -> str:
+        row = {**values, "label": -1, "idx": 0}  # as TFDS marks what is hidden
+        try:
+            return self.to_text(row, "test")[0]["inputs"]
+        except (KeyError, IndexError, TypeError, ValueError, tf.errors.OpError):
+            raise ValueError(
+                f"{self.name}: cannot be written from columns {', '.join(values)}; "
+                "expected those of its TFDS data, or 'inputs', the text as it is"
+            ) from None
 
     def examples(self, split: str, data_dir: str | None = None) -> tf.data.Dataset:
         """Gives all examples in order as tf.data: text, row number `index`, extras."""

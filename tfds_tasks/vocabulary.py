@@ -77,12 +77,17 @@ class Vocabulary:
 
     def check_fits(self, vocab_size: int) -> None:
         """Raises if a model with `vocab_size` rows was not made for this vocabulary."""
-        room = -(-self.size // 128) * 128  # T5 pads its table to a multiple of 128
-        if not self.size <= vocab_size <= max(room, self.size + 1024):
+        if self.rows(vocab_size) != vocab_size:
             raise ValueError(
                 f"vocabulary {self.name} has {self.size} ids, the model's table "
-                f"{vocab_size} rows; expected {self.size} to {room}"
+                f"{vocab_size} rows; expected {self.size} to {self.rows()}"
             )
+
+    def rows(self, wished: int = 0) -> int:
+        """Returns how many rows a table for it should have: as wished, if that fits."""
+        room = -(-self.size // 128) * 128  # T5 pads its table to a multiple of 128
+        fits = self.size <= wished <= max(room, self.size + 1024)
+        return wished if fits else room
 
     def encode(
         self, texts: tf.Tensor | Sequence[str], tokenizer: Tokenizer | None = None

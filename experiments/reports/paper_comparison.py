@@ -11,7 +11,7 @@ import numpy as np
 from experiments.configs import Row
 from experiments.runs.eval_results import Scores
 from tfds_tasks import get_task
-from tfds_tasks.mixtures import SUM_NLI, mixture_names
+from tfds_tasks.named_mixtures import SUM_NLI, mixture_names
 from tfds_tasks.scores import averages
 
 Cells = dict[tuple[str, str], tuple[float | None, float | None]]

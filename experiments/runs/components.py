@@ -10,7 +10,9 @@ import hypertf
 from experiments.runs.config import Config
 from hypertf.training import LinearSchedule, TrainStep
 from tfds_tasks import Mixture, Vocabulary, get_mixture, get_vocabulary, vocabulary
+from tfds_tasks.named_mixtures import declarations
 
+NANO_ROWS = hypertf.T5Config.from_name("t5-nano").vocab_size
 PRESET = "t5_small_multi"  # of KerasHub: the vocabulary that all T5 share
 
 
@@ -38,12 +40,25 @@ def make_mixture(config: Config) -> Mixture:
         splits=config.splits,
         rows=config.train_rows,
         seed=config.data_seed,
+        declared=config.declared or None,
     )
 
 
+def with_declarations(config: Config, data_dir: str | None) -> Config:
+    """Takes into a configuration what the TOML files of its mixture say.
+
+    A run then knows its tasks, wherever the files go.
+    """
+    if config.declared:
+        return config
+    return config.replace(declared=declarations(config.mixture, data_dir))
+
+
 def t5_config(config: Config) -> hypertf.T5Config:
-    """Returns the sizes of the model."""
+    """Returns the sizes of the model; t5-nano's table is made to fit its vocabulary."""
     changes = {} if config.dropout is None else {"dropout_rate": config.dropout}
+    if config.model == "t5-nano" and config.vocabulary not in (None, "nano"):
+        changes["vocab_size"] = get_vocabulary(config.vocabulary).rows(NANO_ROWS)
     return hypertf.T5Config.from_name(config.model, **changes)
 
 
@@ -97,6 +112,7 @@ def make_train_step(
     optimizer: keras.optimizers.Optimizer,
     mixture: Mixture,
     strategy: tf.distribute.Strategy,
+    jit_compile: bool = False,
 ) -> TrainStep:
     """Makes the step with the loss and the micro-batches that the run has."""
     return TrainStep(
@@ -110,6 +126,7 @@ def make_train_step(
         label_smoothing=config.label_smoothing,
         normalization=config.loss_normalization,
         seed=config.seed,
+        jit_compile=jit_compile,
     )
 
 

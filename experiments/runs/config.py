@@ -5,6 +5,8 @@ import json
 from collections.abc import Mapping
 
 from hypertf.names import unknown
+from tfds_tasks import modules
+from tfds_tasks.named_mixtures import identities
 
 OPTIMIZERS = ("adafactor", "adamw")
 SCHEDULES = ("constant", "linear")
@@ -14,10 +16,17 @@ DECODING = ("greedy", "beam", "rank")
 
 
 def setting(
-    default: object, help: str, free: bool = False, **kwargs: object
+    default: object,
+    help: str,
+    free: bool = False,
+    flag: bool = True,
+    **kwargs: object,
 ) -> dataclasses.Field:
-    """Makes a field; `free` ones may change between two starts of the same run."""
-    metadata = {"help": help, "free": free}
+    """Makes a field; `free` ones may change between two starts of the same run.
+
+    One without a `flag` is not set by users, but worked out from the others.
+    """
+    metadata = {"help": help, "free": free, "flag": flag}
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=metadata, **kwargs)
     return dataclasses.field(default=default, metadata=metadata, **kwargs)
@@ -52,7 +61,14 @@ class Config:
         False, "Compute blocks again in the backward pass: less memory, more time."
     )
     # The data.
-    mixture: str = setting("en_mix", "A mixture's name, or tasks joined by commas.")
+    mixture: str = setting(
+        "en_mix",
+        "Mixtures, tasks and TOML files that declare tasks, joined by commas.",
+    )
+    declared: Mapping = setting(
+        dict, "What the TOML files of mixture say: {file: {task: ...}}.", flag=False
+    )
+    module_import: str | None = setting(None, modules.HELP, True)
     vocabulary: str | None = setting(
         None,
         "SentencePiece file, folder that has one, KerasHub preset, or nano; by default "
@@ -107,7 +123,8 @@ class Config:
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "conditioner_options", dict(self.conditioner_options))
+        for name in ("conditioner_options", "declared"):
+            object.__setattr__(self, name, dict(getattr(self, name)))
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 self._complain(name, f"one of {', '.join(choices)}")
@@ -176,6 +193,8 @@ class Config:
             free = field.metadata["free"]
             if field.name == "steps" and self.schedule == "constant":
                 free = True
+            if field.name == "declared":
+                mine, theirs = identities(mine), identities(theirs)
             if mine != theirs and not free:
                 different[field.name] = mine, theirs
         return different

@@ -8,10 +8,11 @@ import tensorflow as tf
 
 from experiments.runs.config import Config
 from hypertf.training import RunFolder
+from tfds_tasks import modules
 
 WIDTH = 100
 # What the first line about a run says of it anyway.
-SAID = ("model", "conditioner", "mixture", "steps", "batch_size")
+SAID = ("model", "conditioner", "mixture", "declared", "steps", "batch_size")
 
 
 def claim(folder: RunFolder, config: Config) -> None:
@@ -35,14 +36,16 @@ def claim(folder: RunFolder, config: Config) -> None:
 
 
 def read(model_dir: str | os.PathLike) -> Config:
-    """Reads the configuration of a run."""
+    """Reads the configuration of a run, and imports the modules that it names."""
     path = RunFolder(model_dir, writes=False).config_file
     if not tf.io.gfile.exists(path):
         raise FileNotFoundError(
             f"{path} is absent; expected a model_dir of experiments.train"
         )
     with tf.io.gfile.GFile(path) as file:
-        return Config.from_json(file.read())
+        config = Config.from_json(file.read())
+    modules.import_modules(config.module_import, f"{path}: module_import")
+    return config
 
 
 def shown(config: Config) -> str:
@@ -52,6 +55,7 @@ def shown(config: Config) -> str:
         f"{'*' if field.name in changed else ' '} {field.name:20s} "
         f"{getattr(config, field.name)}"
         for field in dataclasses.fields(Config)
+        if field.metadata["flag"]
     )
 
 

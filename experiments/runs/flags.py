@@ -25,13 +25,18 @@ def define_config(values: flags.FlagValues) -> None:
         flag_values=values,
     )
     hints = typing.get_type_hints(Config)
-    for field in dataclasses.fields(Config):
+    for field in flag_fields():
         define = _DEFINE.get(_plain_type(hints[field.name]), flags.DEFINE_string)
         default = field.default
         if default is dataclasses.MISSING:
             default = field.default_factory()
         shown = "" if default in (None, {}) else f" (default: {default})"
         define(field.name, None, field.metadata["help"] + shown, flag_values=values)
+
+
+def flag_fields() -> list[dataclasses.Field]:
+    """Lists the fields of `Config` that are flags."""
+    return [f for f in dataclasses.fields(Config) if f.metadata["flag"]]
 
 
 def define_devices(values: flags.FlagValues) -> None:
@@ -69,7 +74,7 @@ def config_of(values: flags.FlagValues) -> Config:
     """Makes the `Config` that parsed flags ask for."""
     config = get_config(values.config) if values.config else Config()
     changes = {}
-    for field in dataclasses.fields(Config):
+    for field in flag_fields():
         given = values[field.name]
         if not given.present or given.value is None:
             continue

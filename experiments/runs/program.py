@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
+from tfds_tasks import modules
+
 EXPECTED = (ValueError, OSError, RuntimeError)  # what is wrong is said in the message
 
 
@@ -21,6 +23,8 @@ def run(
         call: does the work, from the flags as read.
     """
     define(flags.FLAGS)
+    if "module_import" not in flags.FLAGS:
+        flags.DEFINE_string("module_import", None, modules.HELP)
     app.run(functools.partial(main, name, call))
 
 
@@ -33,6 +37,7 @@ def main(
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)  # TFDS tells of every file
     try:
+        modules.import_modules(flags.FLAGS["module_import"].value)
         call(flags.FLAGS)
     except EXPECTED as error:
         logging.debug("%s", error, exc_info=True)

@@ -11,7 +11,7 @@ from experiments.runs import components, config_file
 from experiments.runs.config import Config
 from hypertf import training
 from hypertf.training import Loop, RunFolder
-from tfds_tasks import Mixture
+from tfds_tasks import Mixture, modules
 
 SECONDS_BETWEEN_LINES = 30  # where there is no terminal for a progress bar
 
@@ -28,6 +28,8 @@ def train_run(
     began = time.time()
     strategy = training.make_strategy(strategy, tpu)
     training.check_batch_size(strategy, config.batch_size, config.microbatches)
+    modules.import_modules(config.module_import)
+    config = components.with_declarations(config, data_dir)
     vocabulary = components.make_vocabulary(config)
     mixture = components.make_mixture(config)
     vocabulary.check_fits(components.t5_config(config).vocab_size)

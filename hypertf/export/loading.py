@@ -1,82 +1,29 @@
 """A SavedModel of ours in Python: what a server would answer."""
 
-import dataclasses
+import functools
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 
 from hypertf.export import model_card
+from hypertf.export.answerer import Answerer
 
 
-@dataclasses.dataclass(frozen=True)
-class Classified:
-    """What `classify` found of one text: its label, and the share of each."""
-
-    label: str
-    probabilities: dict[str, float]
-
-
-class Loaded:
+class Loaded(Answerer):
     """A version of an export; `load` makes one."""
 
     def __init__(self, folder: str) -> None:
+        index = os.path.join(folder, "variables", "variables.index")
+        super().__init__(folder, model_card.read(folder), index)
+
+    @functools.cached_property
+    def signatures(self) -> dict[str, Callable]:
+        """The functions by name, with the weights that they read."""
         import tensorflow_text  # noqa: F401 (registers the ops of tokenizers)
 
-        self.folder = folder
-        self._loaded = tf.saved_model.load(folder)  # owns what the signatures read
-        self.signatures = dict(self._loaded.signatures)
-        self.card = model_card.read(folder)
-
-    @property
-    def tasks(self) -> list[str]:
-        """The names of its tasks."""
-        return [task["name"] for task in self.card.get("tasks", ())]
-
-    def run(self, signature: str, **inputs: Any) -> dict[str, np.ndarray]:
-        """Runs a signature on arrays; those that it does not take are left out."""
-        if signature not in self.signatures:
-            known = ", ".join(self.signatures)
-            raise ValueError(f"signature {signature!r}, expected one of {known}")
-        function = self.signatures[signature]
-        specs = function.structured_input_signature[1]
-        given = {
-            key: tf.constant(value, specs[key].dtype)
-            for key, value in inputs.items()
-            if key in specs
-        }
-        return {name: value.numpy() for name, value in function(**given).items()}
-
-    def answer(self, texts: Sequence[str], task: str | Sequence[str] = "") -> list[str]:
-        """Answers texts, of one task or of a task each."""
-        if not texts:
-            return []
-        outputs = self.run("serving_default", text=texts, task=_each(task, texts))
-        return [text.decode("utf-8", "replace") for text in outputs["output_text"]]
-
-    def classify(
-        self, texts: Sequence[str], task: str | Sequence[str] = ""
-    ) -> list[Classified]:
-        """Finds the label of texts, of one task or of a task each."""
-        if not texts:
-            return []
-        outputs = self.run("classify", text=texts, task=_each(task, texts))
-        rows = zip(
-            outputs["label"], outputs["labels"], outputs["probabilities"], strict=True
-        )
-        return [
-            Classified(
-                label.decode(),
-                {n.decode(): float(p) for n, p in zip(names, shares, strict=True) if n},
-            )
-            for label, names, shares in rows
-        ]
-
-
-def _each(task, texts):
-    return [task] * len(texts) if isinstance(task, str) else list(task)
+        self._loaded = tf.saved_model.load(self.folder)  # owns what they read
+        return dict(self._loaded.signatures)
 
 
 def load(path: str | os.PathLike) -> Loaded:
@@ -88,13 +35,26 @@ def load(path: str | os.PathLike) -> Loaded:
     model.classify(["the old dog sleeps."], task="nano/sentiment")[0].probabilities
     ```
     """
+    folder = newest_version(path)
+    if folder is None:
+        raise FileNotFoundError(
+            f"{os.fspath(path)}: expected a SavedModel, or a folder with one in 1/, "
+            "2/, ..."
+        )
+    loaded = Loaded(folder)
+    loaded.load()
+    return loaded
+
+
+def newest_version(path: str | os.PathLike) -> str | None:
+    """Finds the SavedModel of a folder, itself or of its newest version."""
     path = os.fspath(path)
     if tf.saved_model.contains_saved_model(path):
-        return Loaded(path)
+        return path
     listed = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
     versions = [int(v) for v in (n.rstrip("/") for n in listed) if v.isdigit()]
-    if not versions:
-        raise FileNotFoundError(
-            f"{path}: expected a SavedModel, or a folder with one in 1/, 2/, ..."
-        )
-    return Loaded(os.path.join(path, str(max(versions))))
+    for version in sorted(versions, reverse=True):
+        folder = os.path.join(path, str(version))
+        if tf.saved_model.contains_saved_model(folder):
+            return folder
+    return None

@@ -49,6 +49,7 @@ def describe(
             {
                 "name": task.name,
                 "labels": list(task.choices) if task.choices else None,
+                "template": getattr(task, "template_text", None),
                 "examples": [dict(e) for e in examples.get(task.name, ())],
                 "scores": dict(scores.get(task.name, {})),
             }

@@ -45,7 +45,10 @@ class ServedTask(Protocol):
 
 
 class Vocabulary(Protocol):
-    """Text to ids and back; those of `tfds_tasks` are such."""
+    """Text to ids and back; those of `tfds_tasks` are such.
+
+    The tokenizer is the one that a SavedModel holds; with None a graph makes its own.
+    """
 
     @property
     def tokenizer(self) -> Any:
@@ -69,6 +72,8 @@ class Form:
         xla: whether functions must be compiled by XLA, for servers that allow it.
         weights: how weights are stored, one of `stored_weights.FORMATS`.
         signatures: which of `SIGNATURES` there are.
+        in_process: whether it answers in this process and is never saved: `function`
+            traces a signature when it is asked for.
     """
 
     inputs_length: int
@@ -77,6 +82,7 @@ class Form:
     xla: bool = False
     weights: str = "float32"
     signatures: tuple[str, ...] = SIGNATURES
+    in_process: bool = False
 
 
 class Served(tf.Module):
@@ -105,13 +111,16 @@ class Served(tf.Module):
         variables = [*model.weights, *arrange(model, form.xla)]
         self._choices = None
         if vocabulary is not None and form.signatures != ("tokens",):
-            self.tokenizer = vocabulary.tokenizer
+            # In a process that sets a seed only those live on that a graph makes.
+            self.tokenizer = None if form.in_process else vocabulary.tokenizer
             self._choices = _choices([t for t, _ in tasks], vocabulary, self.tokenizer)
         if not form.one_task:
             rows = tf.range(len(self._names), dtype=tf.int64)
             entries = tf.lookup.KeyValueTensorInitializer(self._names, rows)
             self.table = tf.lookup.StaticHashTable(entries, default_value=-1)
         self.weights = None
+        if form.in_process:
+            return
         functions = self._trace()
         # Of the weights, those that are read at all are tracked.
         read = {id(x) for f in functions.values() for x in f.captured_inputs}
@@ -121,19 +130,16 @@ class Served(tf.Module):
             functions = self._trace()
         vars(self)["functions"] = functions
 
-    def _trace(self) -> dict[str, Callable]:
-        """The concrete function of each signature."""
-        made = {}
-        with target.tracing_for(xla=self._form.xla, gradients=False):
-            for name in self._form.signatures:
-                function, specs = self._signature(name)
-                if function is not None:
-                    function = tf.function(function, autograph=False)
-                    made[name] = function.get_concrete_function(*specs)
-        return made
+    @property
+    def offered(self) -> list[str]:
+        """The signatures that the model and its tasks have a use for."""
+        without = set() if self._vocabulary is not None else {*SIGNATURES} - {"tokens"}
+        if self._choices is None or not self._choices.counts.any():
+            without.add("classify")
+        return [name for name in self._form.signatures if name not in without]
 
-    def _signature(self, name):
-        """The function of a signature and the specs of what it takes, None if none."""
+    def function(self, name: str) -> Callable:
+        """Traces the concrete function of a signature."""
         function = {
             "serving_default": self._write,
             "classify": self._classify,
@@ -141,13 +147,12 @@ class Served(tf.Module):
             "encode": self._encode,
         }[name]
         specs = [TOKENS if name == "tokens" else TEXT]
-        if not self._form.one_task:
-            specs.append(TASK)
-        if self._vocabulary is None and name != "tokens":
-            return None, specs
-        if name == "classify" and not self._choices.counts.any():
-            return None, specs
-        return function, specs
+        specs += [] if self._form.one_task else [TASK]
+        with target.tracing_for(xla=self._form.xla, gradients=False):
+            return tf.function(function, autograph=False).get_concrete_function(*specs)
+
+    def _trace(self) -> dict[str, Callable]:
+        return {name: self.function(name) for name in self.offered}
 
     def _write(self, text: Tensor, task: Tensor | None = None) -> dict[str, Tensor]:
         inputs, _, trimmed = self._inputs(text, task)

@@ -24,7 +24,7 @@ TINY = T5Config(
     num_decoder_layers=2,
     dropout_rate=0.0,
 )
-INPUT_LENGTH, TARGET_LENGTH = 8, 6
+INPUT_LENGTH, TARGET_LENGTH = 8, 4
 SEED = 3
 # Of the size of outputs; attention that is almost a choice multiplies it.
 ROUNDING = 1e-4
@@ -85,6 +85,11 @@ class Case:
         return other
 
     @functools.cached_property
+    def twin(self) -> T5:
+        """A copy of the model, of whose weights each check makes what it needs."""
+        return T5.from_config(self.model.get_config())
+
+    @functools.cached_property
     def model(self) -> T5:
         """The model that most checks share."""
         return self.make()
@@ -98,6 +103,15 @@ class Case:
     def logits(self) -> np.ndarray:
         """What the shared model says of the batch."""
         return self.model(self.batch()).numpy()
+
+    @functools.cached_property
+    def written(self) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens that the shared model writes, greedily, and their scores."""
+        with eagerly():
+            ids, scores = self.model.generate(
+                self.inputs(), TARGET_LENGTH, length_penalty=0.0, return_scores=True
+            )
+        return np.asarray(ids), np.asarray(scores)
 
     @functools.cached_property
     def gradients(self) -> tuple[np.ndarray, dict[str, np.ndarray | None]]:
@@ -126,7 +140,7 @@ class Case:
 
     def targets(self, seed: int = 1) -> np.ndarray:
         """Target tokens for each row of the batch."""
-        lengths = [(3, 4, 6, 2)[i % 4] for i in range(len(self.tasks))]
+        lengths = [(3, 4, 2, 4)[i % 4] for i in range(len(self.tasks))]
         return rows(lengths, TARGET_LENGTH, self.config.vocab_size, seed)
 
     def batch(self, tasks: Sequence[int] | None = None) -> dict[str, np.ndarray]:
@@ -177,12 +191,25 @@ def log_likelihood(model: T5, batch: dict, ids: Any) -> np.ndarray:
     Unlike `model.score`, counts padding that a random model wrote as text.
     """
     ids = np.asarray(ids)
-    logits = model({**batch, "decoder_tokens": np.pad(ids, ((0, 0), (1, 0)))[:, :-1]})
-    chosen = np.take_along_axis(
-        keras.ops.log_softmax(logits).numpy(), ids[:, :, None], axis=-1
-    )[:, :, 0]
+    return likelihood_of(ids, logits_before(model, batch, ids))
+
+
+def logits_before(model: T5, batch: dict, ids: np.ndarray) -> np.ndarray:
+    """What the model says before each token of `ids`, in one pass over all."""
+    before = np.pad(ids, ((0, 0), (1, 0)))[:, :-1]
+    return model({**batch, "decoder_tokens": before}).numpy()
+
+
+def likelihood_of(ids: np.ndarray, logits: np.ndarray) -> np.ndarray:
+    """The logarithm of it, from the logits before each token."""
+    chosen = chosen_of(keras.ops.log_softmax(logits).numpy(), ids)
     ended = np.cumsum(ids == 1, axis=1) - (ids == 1)
     return np.where(ended, 0, chosen).sum(axis=1)
+
+
+def chosen_of(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """The value of each token that was chosen, of those of all tokens."""
+    return np.take_along_axis(values, ids[:, :, None], axis=-1)[:, :, 0]
 
 
 def gradients_of(
@@ -198,7 +225,9 @@ def gradients_of(
             loss = tf.reduce_mean(tf.square(logits - 0.1))
         return loss, tape.gradient(loss, values)
 
-    loss, gradients = (tf.function(step, jit_compile=True) if jit_compile else step)()
+    if jit_compile:
+        step = tf.function(step, jit_compile=True, autograph=False)
+    loss, gradients = step()
     paths = [variable.path for variable in model.trainable_variables]
     arrays = map(_array, gradients)
     return np.asarray(loss), dict(zip(paths, arrays, strict=True))

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from hypertf.t5 import target
 from hypertf.types import Array, Tensor
 
 NORMALIZATIONS = ("target_size", "tokens")
@@ -20,8 +21,11 @@ def token_losses(
     `z_loss` adds `z_loss * log(Z)^2`, which keeps the logits from drifting; label
     smoothing spreads its mass over the vocabulary.
     """
-    logits = ops.cast(logits, "float32")
     targets = ops.cast(targets, "int32")
+    if target.current().device != "CPU":
+        loss = _lean_losses(logits, targets, z_loss, label_smoothing)
+        return ops.where(targets > 0, loss, 0.0)
+    logits = ops.cast(logits, "float32")
     # One fused pass over the logits; log Z follows from it without another.
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
     chosen = tf.gather(logits, targets, batch_dims=2)
@@ -31,6 +35,40 @@ def token_losses(
     if z_loss:
         loss = loss + z_loss * ops.square(log_z)
     return ops.where(targets > 0, loss, 0.0)
+
+
+def _lean_losses(
+    logits: Array, targets: Tensor, z_loss: float, label_smoothing: float
+) -> Tensor:
+    """The same for devices that wait for memory: no logits are kept in float32.
+
+    The gradient is computed anew from the logits as they came, without the scatter
+    that a look-up would leave.
+    """
+    logits = tf.convert_to_tensor(logits)
+    vocabulary = logits.shape[-1]
+    is_target = tf.equal(tf.range(vocabulary), targets[..., None])
+
+    @tf.custom_gradient
+    def losses(logits):
+        scores = tf.cast(logits, tf.float32)
+        log_z = tf.reduce_logsumexp(scores, axis=-1)
+        chosen = tf.reduce_sum(tf.where(is_target, scores, 0.0), axis=-1)
+        loss = log_z - chosen + z_loss * tf.square(log_z)
+        if label_smoothing:
+            loss += label_smoothing * (chosen - tf.reduce_mean(scores, axis=-1))
+
+        def gradient(upstream):
+            scores = tf.cast(logits, tf.float32)
+            share = tf.exp(scores - log_z[..., None])
+            share *= (1 + 2 * z_loss * log_z)[..., None]
+            wanted = tf.where(is_target, 1 - label_smoothing, 0.0)
+            slope = share - wanted - label_smoothing / vocabulary
+            return tf.cast(upstream[..., None] * slope, logits.dtype)
+
+        return loss, gradient
+
+    return losses(logits)
 
 
 @keras.saving.register_keras_serializable("hypertf")

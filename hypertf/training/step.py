@@ -94,6 +94,13 @@ class TrainStep:
         totals = self._one(batch, tf.constant(step, tf.int64))
         return {name: value.numpy() for name, value in totals.items()}
 
+    @property
+    def compiled(self) -> tf.types.experimental.PolymorphicFunction:
+        """The update of a replica, a function of a batch and a step for XLA."""
+        if not isinstance(self._update, tf.types.experimental.PolymorphicFunction):
+            raise ValueError("jit_compile=False, expected True for a compiled update")
+        return self._update
+
     def any_process(self, asked: bool) -> bool:
         """Tells whether any process was asked to; all of them get the same answer.
 

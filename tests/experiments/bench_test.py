@@ -19,6 +19,8 @@ from experiments.benchmarks import (
 )
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.usefixtures("shallow")
+
 
 @pytest.mark.slow
 def test_t5_suite_writes_table_and_json(tmp_path, monkeypatch, capsys):
@@ -111,6 +113,7 @@ def test_unknown_operations_are_refused(suite):
         suite.run(timing.Options(only=("forwards",)))
 
 
+@pytest.mark.slow
 def test_methods_suite_measures_a_method_as_tasks_grow(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(method_suite, "TASKS", (2, 3))

@@ -36,7 +36,7 @@ CONFIG = get_config("nano_hyperprompt_global").replace(
 
 
 @pytest.fixture(scope="module")
-def model_dir(data_dir, tmp_path_factory):
+def model_dir(shallow, data_dir, tmp_path_factory):
     """Checkpoints of steps 1 to 3; the last is made to write various things."""
     path = str(tmp_path_factory.mktemp("run"))
     assert train(CONFIG, path, data_dir=data_dir) == 3
@@ -81,6 +81,7 @@ def text_of(scorer, ids):
     return scorer.vocabulary.pieces.decode(ids[: ids.index(1)] if 1 in ids else ids)
 
 
+@pytest.mark.slow
 def test_predictions_are_what_the_model_writes(scorer, scored):
     _, predictions = scored
     written = set()
@@ -95,6 +96,7 @@ def test_predictions_are_what_the_model_writes(scorer, scored):
     assert len(written) > 5
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_predictions(scorer, scored):
     scores, predictions = scored
     assert set(scores) == set(TASKS)
@@ -115,6 +117,7 @@ def ranker(model_dir, data_dir):
     return made
 
 
+@pytest.mark.slow
 def test_rank_takes_the_likeliest_label(ranker, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Task, "rows", None)  # the data was read already
@@ -139,6 +142,7 @@ def test_rank_takes_the_likeliest_label(ranker, monkeypatch):
     assert predictions[TASKS[3]][0][0] == text_of(ranker, ids.numpy())
 
 
+@pytest.mark.slow
 def test_what_is_written(model_dir, data_dir, scored, capsys):
     scores, predictions = scored
     results = evaluate(

@@ -28,7 +28,7 @@ SCORES = {task: {"accuracy": 12.5} for task in TASKS}
 
 
 @pytest.fixture(scope="module")
-def model_dir(data_dir, tmp_path_factory):
+def model_dir(shallow, data_dir, tmp_path_factory):
     """Checkpoints of steps 1 and 2, of which the first is the better."""
     path = str(tmp_path_factory.mktemp("run"))
     assert train(CONFIG, path, data_dir=data_dir) == 2
@@ -43,6 +43,7 @@ def exported(model_dir, data_dir, tmp_path_factory):
     return export(model_dir, tmp_path_factory.mktemp("x") / "two", data_dir=data_dir)
 
 
+@pytest.mark.slow
 def test_it_answers_as_the_run_does(model_dir, data_dir, exported):
     scorer = Scorer(CONFIG, batch_size=4, data_dir=data_dir)
     scorer.load(model_dir, 1)
@@ -53,6 +54,7 @@ def test_it_answers_as_the_run_does(model_dir, data_dir, exported):
         assert model.answer(texts, task) == wanted
 
 
+@pytest.mark.slow
 def test_probabilities_are_of_the_tasks_labels(exported):
     model = hypertf.export.load(exported)
     (found,) = model.classify(["sentence1: a sentence2: b"], TASKS[0])
@@ -61,6 +63,7 @@ def test_probabilities_are_of_the_tasks_labels(exported):
     assert found.label == max(found.probabilities, key=found.probabilities.get)
 
 
+@pytest.mark.slow
 def test_the_card_says_where_it_comes_from(model_dir, exported):
     card = hypertf.export.load(exported).card
     assert card["source"] == f"{model_dir}, step 1"
@@ -80,6 +83,7 @@ def test_which_checkpoint(model_dir):
         chosen_step(model_dir, "7")
 
 
+@pytest.mark.slow
 def test_what_fewer_bits_do_is_shown(model_dir, data_dir, tmp_path, capsys):
     folder = export(
         model_dir,

@@ -7,17 +7,19 @@ import sys
 
 import pytest
 
-from experiments.runs.quiet_start import kept_back
 from tests.conftest import ROOT
+from tfds_tasks.quiet_start import kept_back
 
 PROGRAMS = (
     "train",
     "evaluate",
+    "predict",
     "report",
     "export",
     "serve",
     "client",
     "bench",
+    "compile",
     "quickstart",
 )
 

@@ -22,6 +22,7 @@ from tests.export.helpers import (
     save,
     small_model,
     tokens,
+    unverified,
 )
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,8 @@ def folders(tmp_path_factory):
     text, ids = {"signatures": ("serving_default",)}, {"signatures": ("tokens",)}
     forms = {**{name: text | form for name, form in FORMS.items()}, "tokens": ids}
     forms["xla"] = text | {"xla": True}
-    return {name: save(model, path / name, **form) for name, form in forms.items()}
+    with unverified():
+        return {name: save(model, path / name, **form) for name, form in forms.items()}
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ from tests.export.helpers import (
     save,
     small_model,
     tokens,
+    unverified,
 )
 
 pytestmark = pytest.mark.slow
@@ -64,7 +65,8 @@ def model():
 @pytest.fixture(scope="module")
 def folders(model, tmp_path_factory):
     path = tmp_path_factory.mktemp("graphs")
-    return {n: save(model, path / n, **options) for n, options in FORMS.items()}
+    with unverified():
+        return {n: save(model, path / n, **options) for n, options in FORMS.items()}
 
 
 @pytest.fixture(scope="module")

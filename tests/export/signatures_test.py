@@ -159,6 +159,7 @@ def test_tokens_after_the_end_are_not_read(served):
     np.testing.assert_allclose(once["score"], again["score"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_task(served, one_task):
     for name, signature in one_task.signatures.items():
         assert names_of(signature) == {"tokens" if name == "tokens" else "text"}

@@ -50,7 +50,7 @@ def inputs_of(io):
 def test_outputs(golden, jit):
     model, io = golden["model"], golden["io"]
 
-    @tf.function(jit_compile=jit)
+    @tf.function(jit_compile=jit, autograph=False)
     def run(inputs):
         return model.encode(inputs)[0], model(inputs)
 

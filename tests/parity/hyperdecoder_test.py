@@ -54,7 +54,7 @@ def test_outputs_and_losses(golden):
     smoothed = [name for name in io if name.startswith("loss_label_smoothed_")]
     assert smoothed
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def run(inputs):
         return model.encode(inputs)[0], model(inputs)
 

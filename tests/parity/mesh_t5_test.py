@@ -64,7 +64,9 @@ def packed_batch(io):
 @pytest.mark.parametrize("jit", [False, True])
 def test_outputs(model, io, jit):
     batch = plain_batch(io)
-    run = tf.function(lambda b: (model.encode(b)[0], model(b)), jit_compile=jit)
+    run = tf.function(
+        lambda b: (model.encode(b)[0], model(b)), jit_compile=jit, autograph=False
+    )
     encoder_output, logits = run(batch)
     assert relative_error(encoder_output, io["encoder_output"]) < TOLERANCE
     real = (io["targets"] > 0)[..., None]
@@ -79,7 +81,9 @@ def test_padding_is_exactly_zero_in_the_encoder(model, io):
 @pytest.mark.parametrize("jit", [False, True])
 def test_packed_rows(model, io, jit):
     batch = packed_batch(io)
-    run = tf.function(lambda b: (model.encode(b)[0], model(b)), jit_compile=jit)
+    run = tf.function(
+        lambda b: (model.encode(b)[0], model(b)), jit_compile=jit, autograph=False
+    )
     encoder_output, logits = run(batch)
     assert relative_error(encoder_output, io["packed_encoder_output"]) < TOLERANCE
     assert relative_error(logits, io["packed_logits"]) < TOLERANCE
@@ -139,7 +143,7 @@ def test_training_goes_on_from_the_checkpoint(folder, io, jit):
     assert int(optimizer.iterations) == int(io["first_global_step"])
     batch, targets, loss = plain_batch(io), io["targets"], T5Loss()
 
-    @tf.function(jit_compile=jit)
+    @tf.function(jit_compile=jit, autograph=False)
     def step():
         with tf.GradientTape() as tape:
             value = loss(targets, model(batch, training=True))

@@ -32,7 +32,9 @@ def batch():
 @pytest.mark.parametrize("jit", [False, True])
 def test_bfloat16_is_close_and_computes_in_bfloat16(bfloat16_model, jit):
     model, reference = bfloat16_model
-    run = tf.function(lambda b: (model(b), model.encode(b)[0]), jit_compile=jit)
+    run = tf.function(
+        lambda b: (model(b), model.encode(b)[0]), jit_compile=jit, autograph=False
+    )
     logits, encoder_output = run(batch())
     assert logits.dtype == "float32" and encoder_output.dtype == "bfloat16"
     assert all(weight.dtype == "float32" for weight in model.weights)

@@ -11,11 +11,7 @@ from hypertf.testing import CHECKS, Case, check_method, kit
 from hypertf.testing.case import require_close
 from tests.testing.broken_methods import BROKEN, Sound
 
-
-@pytest.fixture(autouse=True)
-def own_registry(monkeypatch):
-    """What a test registers is gone after it."""
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+pytestmark = pytest.mark.usefixtures("own_registries")
 
 
 def blocks(text):

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tests.conftest import shared_path
-from tfds_tasks import Task, get_mixture, get_task, registry, submission, task_names
+from tfds_tasks import Task, get_mixture, get_task, registry, submission
 from tfds_tasks.benchmarks import Choice, File
 from tfds_tasks.formats import classification
 from tfds_tasks.scores import Number, accuracy, averages, f1
@@ -29,9 +29,7 @@ MADE_UP = Task(
 
 
 @pytest.fixture
-def made_up(monkeypatch):
-    task_names()  # loads the declarations into the registry that is copied
-    monkeypatch.setattr(registry, "_TASKS", dict(registry._TASKS))
+def made_up(own_registries):
     return registry.register(MADE_UP)
 
 

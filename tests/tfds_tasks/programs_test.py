@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+from absl import app
 
 from tests.conftest import ROOT
-from tfds_tasks import MissingData, get_mixture, get_task, sources, task_names
+from tfds_tasks import MissingData, get_mixture, get_task, prepare, sources, task_names
 from tfds_tasks import list as listing
 from tfds_tasks.prepare import wanted
 
@@ -17,8 +19,14 @@ def run(module, *flags):
     )
 
 
-def test_the_list_names_every_task_once(tmp_path):
-    rows = [listing.row(get_task(name), str(tmp_path)) for name in task_names()]
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """Where the embedded tasks are written on first use, once for all tests."""
+    return str(tmp_path_factory.mktemp("tfds"))
+
+
+def test_the_list_names_every_task_once(data_dir):
+    rows = [listing.row(get_task(name), data_dir) for name in task_names()]
     assert len({row[0] for row in rows}) == len(rows) == len(task_names())
     lines = listing.table(rows)
     (cola,) = [line for line in lines if line.startswith("glue/cola ")]
@@ -26,12 +34,15 @@ def test_the_list_names_every_task_once(tmp_path):
         assert cell in cola
 
 
-def test_list_and_prepare_as_programs(tmp_path):
-    folder = f"--data_dir={tmp_path}"
-    result = run("tfds_tasks.prepare", "--source=nano/cause_effect:1.0.0", folder)
+@pytest.mark.slow
+def test_list_and_prepare_as_programs(data_dir, tmp_path):
+    flags = ("--source=nano/cause_effect:1.0.0", f"--data_dir={tmp_path}")
+    result = run("tfds_tasks.prepare", *flags)
     assert result.returncode == 0, result.stderr
     assert "[1/1] nano/cause_effect" in result.stdout
-    result = run("tfds_tasks.list", folder, "--only=nano/cause_effect")
+    assert (tmp_path / "nano").is_dir()
+    flags = (f"--data_dir={data_dir}", "--only=nano/cause_effect")
+    result = run("tfds_tasks.list", *flags)
     assert result.returncode == 0, result.stderr
     assert "nano/cause_effect" in result.stdout and "glue" not in result.stdout
 
@@ -39,13 +50,15 @@ def test_list_and_prepare_as_programs(tmp_path):
 @pytest.mark.parametrize(
     "module, flags, words",
     [
-        ("tfds_tasks.list", ["--only=glew"], "--only=glew"),
-        ("tfds_tasks.prepare", [], "--mixture=... or --source=..."),
+        (listing, {"only": "glew"}, "--only=glew"),
+        (prepare, {"mixture": None, "source": []}, "--mixture=... or --source=..."),
     ],
 )
-def test_bad_flags(module, flags, words):
-    result = run(module, *flags)
-    assert result.returncode and words in result.stdout + result.stderr
+def test_bad_flags(module, flags, words, data_dir, monkeypatch):
+    given = SimpleNamespace(data_dir=data_dir, module_import=None, **flags)
+    monkeypatch.setattr(module, "FLAGS", given)
+    with pytest.raises(app.UsageError, match=words):
+        module.main(["program"])
 
 
 def test_prepare_wants_each_source_once():

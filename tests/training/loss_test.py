@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from hypertf.t5 import target
 from hypertf.training import T5Loss, token_losses
 
 LOGITS = np.random.default_rng(0).normal(size=(2, 3, 7)).astype("float32") * 4
@@ -27,10 +28,29 @@ def naive(z_loss, smoothing):
 @pytest.mark.parametrize("z_loss", [0.0, 0.01])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("jit", [False, True])
-def test_token_losses(z_loss, smoothing, jit):
+@pytest.mark.parametrize("device", ["CPU", "TPU"])
+def test_token_losses(z_loss, smoothing, jit, device):
     run = tf.function(token_losses, jit_compile=jit)
-    got = run(LOGITS, TARGETS, z_loss, smoothing)
+    with target.tracing_for(device):
+        got = run(LOGITS, TARGETS, z_loss, smoothing)
     np.testing.assert_allclose(got, naive(z_loss, smoothing), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_gradients_are_the_same_for_all_devices(kind):
+    gradients = {}
+    for device in ("CPU", "TPU"):
+        logits = tf.cast(LOGITS, kind)
+        with target.tracing_for(device), tf.GradientTape() as tape:
+            tape.watch(logits)
+            losses = token_losses(logits, TARGETS, 0.01, 0.1)
+            loss = tf.reduce_sum(losses * [[1.0, 2.0, 3.0]])
+        gradients[device] = tape.gradient(loss, logits)
+        assert gradients[device].dtype == kind
+    expected, lean = (tf.cast(g, "float32") for g in gradients.values())
+    tolerance = 1e-5 if kind == "float32" else 1e-2
+    np.testing.assert_allclose(lean, expected, rtol=tolerance, atol=1e-6)
+    assert not np.any(lean.numpy()[TARGETS == 0])
 
 
 def test_normalizations():

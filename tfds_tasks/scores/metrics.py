@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from tfds_tasks.scores.readers import Example
+from tfds_tasks.scores.readers import NOT_READ, Example
 
 Examples = Sequence[Example]
 Metric = Callable[..., dict[str, float]]  # of targets, predictions, examples
@@ -93,6 +93,19 @@ def mean_3class_f1(
         targets, predictions, labels=range(3), average="macro", zero_division=0
     )
     return {"mean_3class_f1": 100 * score}
+
+
+@metric
+def macro_f1(targets: list, predictions: list, examples: Examples) -> dict[str, float]:
+    """Scores the mean F1 of all labels that are expected or predicted.
+
+    A prediction that could not be read is wrong, but no label of its own.
+    """
+    labels = sorted({*targets, *predictions} - {NOT_READ})
+    score = sklearn_metrics.f1_score(
+        targets, predictions, labels=labels, average="macro", zero_division=0
+    )
+    return {"macro_f1": 100 * score}
 
 
 @metric
