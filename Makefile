@@ -1,6 +1,9 @@
 # The first of these that is Python 3.11 or 3.12 makes the environment.
 PYTHON ?= python3.11 python3.12 python3
-VENV ?= .venv
+# TF=2.20 takes that line of TensorFlow, in an environment of its own, not the newest.
+VENV ?= $(if $(TF),.venv-$(TF),.venv)
+# What `test` runs: files or folders.
+TESTS ?= tests
 # Test processes; conftest.py gives each its share of the cores.
 JOBS ?= 2
 
@@ -27,7 +30,7 @@ real: $(VENV)/.installed
 	  --output=out/real
 
 # A file stays in one process, so what its tests share is made once.
-PYTEST = $(VENV)/bin/python -m pytest tests -n $(JOBS) --dist loadfile \
+PYTEST = $(VENV)/bin/python -m pytest $(TESTS) -n $(JOBS) --dist loadfile \
 	  --no-loadscope-reorder
 
 test: $(VENV)/.installed
@@ -72,5 +75,5 @@ $(VENV)/bin/python:
 
 # Order-only: the interpreter's own date says nothing about what is installed.
 $(VENV)/.installed: setup.py | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet -e ".[test]"
+	$(VENV)/bin/python -m pip install --quiet -e ".[test]" $(if $(TF),"tensorflow==$(TF).*")
 	@touch $@

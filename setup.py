@@ -1,7 +1,8 @@
 """Packaging of hypertf.
 
 Each lower bound is the release line that the tests ran on; each upper bound is
-the next release that may break them.
+the next release that may break them. Of TensorFlow and what goes with it there are
+two lines, 2.20 and 2.21: pip takes the packages of one.
 """
 
 from setuptools import find_packages, setup
@@ -22,10 +23,10 @@ REQUIRES = [
     "scikit-learn>=1.9,<2",
     "scipy>=1.17,<2",
     "sentencepiece>=0.2.2,<0.2.3",  # 0.2.3 trains other pieces (nano)
-    "tensorboard>=2.21,<2.22",
-    "tensorflow>=2.21,<2.22",
+    "tensorboard>=2.20,<2.22",
+    "tensorflow>=2.20,<2.22",
     "tensorflow-datasets>=4.9.10,<4.10",
-    "tensorflow-text>=2.21,<2.22",
+    "tensorflow-text>=2.20,<2.22",
     "tqdm>=4.70,<5",
 ]
 
@@ -36,7 +37,7 @@ SERVE = [
     "grpcio-health-checking>=1.85,<2",
     "prometheus-client>=0.26,<0.27",
     "protobuf>=7.36,<8",
-    "tensorflow-serving-api>=2.21,<2.22",
+    "tensorflow-serving-api>=2.20,<2.22",
 ]
 
 # The pages of docs/.
@@ -46,12 +47,21 @@ DOCS = [
     "mkdocstrings[python]>=1.0,<1.1",
 ]
 
+# On a TPU VM; `tensorflow-tpu` is installed over it, see docs/tpu.md.
+TPU = [
+    "google-api-python-client>=2.202,<3",  # with oauth2client, finds a TPU by name
+    "libtpu>=0.0.14,<0.0.21",  # tensorflow-tpu 2.20 cannot load 0.0.32
+    "oauth2client>=4.1.3,<5",
+    "tensorflow>=2.20,<2.21",
+]
+
 # Google's TPU compiler, which needs no TPU.
 TPU_COMPILER = ["jax>=0.10.2,<0.11", "libtpu>=0.0.51,<0.1"]
 
 EXTRAS = {
     "serve": SERVE,
     "docs": DOCS,
+    "tpu": TPU,
     "tpu-compiler": TPU_COMPILER,
     "test": [
         *SERVE,

@@ -3,6 +3,7 @@
 import ast
 import functools
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -147,10 +148,16 @@ def test_ci_runs_what_the_readme_says():
     assert os.access(script, os.X_OK)
     lines = script.read_text().splitlines()
     assert "set -euo pipefail" in lines
-    assert [line for line in lines if line.startswith("make")] == [
-        "make lint",
-        "make test",
-    ]
+    made = [line for line in lines if line.startswith("make")]
+    assert made[:2] == ["make lint", "make test"]
+    (other,) = made[2:]
+    goal, line, tests = shlex.split(other)[1:]
+    assert (goal, line) == ("test", "TF=2.20")
+    folders = tests.removeprefix("TESTS=").split()
+    assert {"tests/t5", "tests/optimizers", "tests/training", "tests/export"} <= {
+        *folders
+    }
+    assert all((ROOT / folder).is_dir() for folder in folders)
     readme = (ROOT / "README.md").read_text()
     assert "make test" in readme
     assert "make quickstart" in readme

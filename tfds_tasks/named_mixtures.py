@@ -78,10 +78,12 @@ def declarations(name: str, data_dir: str | None = None) -> Declared:
     >>> declarations("glue/rte,nano")
     {}
     """
+    files = [part for part in _parts(name) if part.endswith(".toml")]
+    taken = mixture_names()
     return {
-        part: {task: d.to_dict() for task, d in toml_file.read(part, data_dir).items()}
-        for part in _parts(name)
-        if part.endswith(".toml")
+        path: {task: d.to_dict() for task, d in declared.items()}
+        for path in files
+        for declared in [toml_file.read(path, data_dir, taken)]
     }
 
 

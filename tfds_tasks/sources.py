@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from tfds_tasks.registry import unknown
+
 # Builders of this repository; importing their module makes TFDS know them.
 OWN = {"nano": "tfds_tasks.nano.builder", "art": "tfds_tasks.art"}
 
@@ -54,7 +56,16 @@ def _builder(source: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
     name = source.split("/")[0].split(":")[0]
     if name in OWN:
         importlib.import_module(OWN[name])
-    return tfds.builder(source, data_dir=data_dir)
+    try:
+        return tfds.builder(source, data_dir=data_dir)
+    except tfds.core.DatasetNotFoundError:
+        near = unknown(
+            "TFDS data", name, tfds.list_builders(with_community_datasets=False)
+        )
+        raise ValueError(near) from None
+    except AssertionError as error:  # a version that there is not
+        problem = str(error).split('": ')[-1]
+        raise ValueError(f"TFDS data {source!r}: {problem}") from None
 
 
 def open_builder(source: str, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
@@ -98,6 +109,21 @@ def prepare(source: str, data_dir: str | None = None) -> None:
     _builder.cache_clear()
 
 
+def is_idle(source: str, data_dir: str) -> bool:
+    """Tells whether no process of this machine prepares a source just now."""
+    with open(_lock_file(source, data_dir), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+def _lock_file(source: str, data_dir: str) -> str:
+    name = source.replace("/", "_").replace(":", "_")
+    return os.path.join(data_dir, f".{name}.lock")
+
+
 @contextlib.contextmanager
 def _alone(source: str, data_dir: str) -> Iterator[None]:
     """Keeps other processes of this machine from preparing the same source."""
@@ -105,8 +131,7 @@ def _alone(source: str, data_dir: str) -> Iterator[None]:
         yield
         return
     os.makedirs(data_dir, exist_ok=True)
-    name = source.replace("/", "_").replace(":", "_")
-    with open(os.path.join(data_dir, f".{name}.lock"), "w") as lock:
+    with open(_lock_file(source, data_dir), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

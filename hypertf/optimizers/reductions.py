@@ -8,6 +8,7 @@ import math
 
 import tensorflow as tf
 
+from hypertf.t5 import target
 from hypertf.types import Tensor
 
 
@@ -55,5 +56,4 @@ def _prefers_products(x):
 
     Other devices may round them to bfloat16 or TensorFloat-32.
     """
-    device_types = {device.device_type for device in tf.config.list_logical_devices()}
-    return len(x.shape) == 2 and device_types == {"CPU"}
+    return len(x.shape) == 2 and target.current().device == "CPU"

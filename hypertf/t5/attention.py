@@ -11,10 +11,12 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from hypertf.t5 import lean_attention, target
 from hypertf.t5.config import T5Config
 from hypertf.t5.dropout import Dropout
 from hypertf.t5.layer import Layer
-from hypertf.t5.products import project
+from hypertf.t5.lean_attention import Bias
+from hypertf.t5.products import project, project_from_heads, project_to_heads
 from hypertf.t5.sites import PLAIN, Sites
 from hypertf.t5.weights import add_weight, kept_weight, normal
 from hypertf.types import Array, Tensor
@@ -77,6 +79,8 @@ class Attention(Layer):
 
     def output(self, x: Tensor, sites: Sites = PLAIN, observed: Any = None) -> Tensor:
         """Turns [batch, heads, length, d_kv] into [batch, length, d_model]."""
+        if self._is_lean() and self.prefix + "o" not in sites.kernels:
+            return project_from_heads(x, self.o)
         x = ops.transpose(x, (0, 2, 1, 3))
         x = ops.reshape(x, (-1, ops.shape(x)[1], self.config.d_heads))
         return self._project("o", x, sites, observed)
@@ -105,6 +109,8 @@ class Attention(Layer):
                 self.split_heads(sites.project(name, x, getattr(self, name), observed))
                 for name in ("q", "k", "v")
             )
+        if self._is_lean() and kernel is None:
+            return tuple(self._heads(name, x) for name in ("q", "k", "v"))
         qkv = project(x, self.joined("qkv") if kernel is None else kernel)
         c = self.config
         qkv = ops.reshape(qkv, (-1, ops.shape(x)[1], 3, c.num_heads, c.d_kv))
@@ -112,7 +118,16 @@ class Attention(Layer):
 
     def queries(self, x: Tensor, sites: Sites = PLAIN) -> Tensor:
         """Makes queries [batch, heads, length, d_kv] of x [batch, length, d_model]."""
+        if self._is_lean() and self.prefix + "q" not in sites.kernels:
+            return self._heads("q", x)
         return self.split_heads(self._project("q", x, sites, None))
+
+    def _heads(self, name, x):
+        return project_to_heads(x, getattr(self, name), self.config.num_heads)
+
+    def _is_lean(self):
+        """Whether products go straight into heads: kernels joined are copied there."""
+        return target.current().device == "TPU"
 
     def _project(self, name, x, sites, observed):
         kernel, name = getattr(self, name), self.prefix + name
@@ -129,6 +144,8 @@ class Attention(Layer):
                 self.split_heads(self._project(name, memory, sites, None))
                 for name in ("k", "v")
             )
+        if self._is_lean():
+            return tuple(self._heads(name, memory) for name in ("k", "v"))
         kv = project(memory, self.joined("kv"))
         c = self.config
         kv = ops.reshape(kv, (-1, ops.shape(memory)[1], 2, c.num_heads, c.d_kv))
@@ -139,13 +156,16 @@ class Attention(Layer):
         queries: Tensor,
         keys: Tensor,
         values: Tensor,
-        bias: Tensor,
+        bias: Tensor | Bias,
         training: bool = False,
     ) -> Tensor:
         """Takes means of the values, by how well queries match keys.
 
         All are [..., length, d_kv]; bias [..., query, key] is float32.
         """
+        if isinstance(bias, Bias):
+            values = self.dropout(values, training=training)
+            return lean_attention.attend(queries, keys, values, bias)
         logits = tf.matmul(
             ops.cast(queries, "float32"), ops.cast(keys, "float32"), transpose_b=True
         )

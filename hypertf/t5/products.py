@@ -47,6 +47,19 @@ def project_on_rows(x: Tensor, table: Array) -> Tensor:
     return tf.reshape(y, [-1, x.shape[1], table.shape[0]])
 
 
+def project_to_heads(x: Tensor, kernel: Array, heads: int) -> Tensor:
+    """Multiplies x [batch, length, in] by the kernel: [batch, heads, length, d_kv]."""
+    kernel = tf.reshape(ops.cast(kernel, x.dtype), [kernel.shape[0], heads, -1])
+    return tf.einsum("bli,ihd->bhld", x, kernel)
+
+
+def project_from_heads(x: Tensor, kernel: Array) -> Tensor:
+    """Multiplies x [batch, heads, length, d_kv] by the kernel: [batch, length, out]."""
+    kernel = ops.cast(kernel, x.dtype)
+    kernel = tf.reshape(kernel, [x.shape[1], x.shape[3], kernel.shape[1]])
+    return tf.einsum("bhld,hdo->blo", x, kernel)
+
+
 def _flat(x, kernel):
     """One product of two matrices: TensorFlow's own kernels are best at those."""
     size, out = kernel.shape

@@ -23,13 +23,25 @@ def buckets(
         return _numpy_buckets(
             relative_position, bidirectional, num_buckets, max_distance
         )
-    # Few distances matter: look them up in a table made once, in numpy.
-    limit = max_distance + 1
-    table = _numpy_buckets(
-        np.arange(-limit, limit + 1), bidirectional, num_buckets, max_distance
-    )
-    index = ops.clip(relative_position, -limit, limit) + limit
-    return ops.take(ops.convert_to_tensor(table), index, axis=0)
+    first = 0
+    if bidirectional:
+        first = ops.where(relative_position > 0, num_buckets // 2, 0)
+        distance = ops.abs(relative_position)
+    else:
+        distance = ops.maximum(-relative_position, 0)
+    # Computed, not looked up: comparisons cost nothing beside storing a table's rows.
+    passed = [
+        ops.cast(distance >= least, "int32")
+        for least in _least_distances(bidirectional, num_buckets, max_distance)
+    ]
+    return first + sum(passed)
+
+
+def _least_distances(bidirectional, num_buckets, max_distance):
+    """The least distance of each bucket but the first, of one direction."""
+    distances = np.arange(max_distance + 1)
+    of_distance = _numpy_buckets(-distances, bidirectional, num_buckets, max_distance)
+    return np.flatnonzero(np.diff(of_distance)) + 1
 
 
 def _numpy_buckets(relative_position, bidirectional, num_buckets, max_distance):

@@ -7,12 +7,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from hypertf.t5 import target
 from hypertf.t5.attention import MASKED
 from hypertf.t5.blocks import Block
 from hypertf.t5.config import T5Config
 from hypertf.t5.dropout import Dropout
 from hypertf.t5.feed_forward import Kernel
 from hypertf.t5.layer import Layer
+from hypertf.t5.lean_attention import Bias
 from hypertf.t5.norm import RMSNorm
 from hypertf.t5.relative_bias import relative_bias
 from hypertf.t5.remat import rematerialized
@@ -82,7 +84,11 @@ class Stack(Layer):
         x, token_mask = self.with_tokens(x, token_mask, sites)
         if visible is None and token_mask is not None:
             visible = token_mask[:, None, :]
-        bias = self.bias(ops.shape(x)[1], sites.num_keys, visible, positions)
+        bias = self.bias_parts(ops.shape(x)[1], sites.num_keys, visible, positions)
+        if training and target.current().device == "TPU":
+            memory_bias = Bias(None, memory_bias)
+        else:
+            bias = _added_up(bias)
         if token_mask is not None:
             token_mask = ops.cast(token_mask, "float32")[:, :, None]
         x = self.dropout(x, training=training)
@@ -127,6 +133,16 @@ class Stack(Layer):
         at positions -num_keys..-1 and every query sees them. The decoder sees no
         later place in the row, whatever the positions say.
         """
+        return _added_up(self.bias_parts(length, num_keys, visible, positions))
+
+    def bias_parts(
+        self,
+        length: int | Tensor,
+        num_keys: int = 0,
+        visible: Array | None = None,
+        positions: Array | None = None,
+    ) -> Bias:
+        """The parts of `bias`: relative position with what is causal, and the mask."""
         places = _places(-num_keys, length)
         at_query, at_key = places[:, num_keys:], places
         if positions is not None:
@@ -142,14 +158,22 @@ class Stack(Layer):
         if self.decoder:
             causal = places[:, None, :] <= places[:, num_keys:, None]
             bias = bias + mask_bias(causal)
+        mask = None
         if visible is not None:
-            bias = bias + _always_visible(mask_bias(visible), num_keys)
-        return bias
+            mask = _always_visible(mask_bias(visible), num_keys)
+        return Bias(bias, mask)
+
+
+def _added_up(bias: Bias) -> Tensor:
+    return bias.relative if bias.mask is None else bias.relative + bias.mask
 
 
 def _places(first: int, end: int | Tensor) -> Array:
-    """Places from `first` up to `end`, [1, places]: a constant where both are known."""
-    if isinstance(end, int):
+    """Places from `first` up to `end`, [1, places].
+
+    A constant where both are known; for a TPU what follows from it would be too large.
+    """
+    if isinstance(end, int) and target.current().device != "TPU":
         return np.arange(first, end, dtype="int32")[None]
     return ops.arange(first, end, dtype="int32")[None]
 

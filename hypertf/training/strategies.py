@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 
 import tensorflow as tf
+from tensorflow.python.framework import kernels  # says what this build can run
 
 STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "one_device")
 
@@ -16,7 +17,9 @@ def make_strategy(name: str = "auto", tpu: str | None = None) -> tf.distribute.S
         name: "tpu"; "mirrored", all accelerators of this machine, or its logical CPUs
             where it has none; "multi_worker", the processes that TF_CONFIG lists;
             "one_device"; "auto" takes the first of these that there is reason for.
-        tpu: name or address of the TPU; "local" on a TPU VM.
+        tpu: name of the TPU, addresses of its hosts ("grpc://HOST:PORT,HOST:PORT"),
+            or "local", the chips of this machine; by default what the environment
+            names, such as TPU_NAME, else "local".
     """
     if name not in STRATEGIES:
         raise ValueError(f"strategy={name!r}, expected one of {', '.join(STRATEGIES)}")
@@ -41,17 +44,43 @@ def num_workers() -> int:
     return len(cluster.get("chief", [])) + len(cluster.get("worker", []))
 
 
+# TensorFlow's own names for the TPU to take where none is given.
+_TPU_VARIABLES = ("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", "TPU_NAME", "TPU_CONFIG")
+
+
 def _tpu(tpu):
+    if not _has_tpu_support():
+        raise ValueError(
+            f"strategy='tpu': TensorFlow {tf.__version__} as installed here has no TPU "
+            "support, expected the build of tensorflow-tpu (docs/tpu.md)"
+        )
+    if not tpu:
+        tpu = "" if any(map(os.environ.get, _TPU_VARIABLES)) else "local"
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "")
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, tf.errors.OpError) as error:
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         raise ValueError(
-            f"strategy='tpu': no TPU at tpu={tpu!r} ({error}); expected the name of "
-            "one, or 'local' on a TPU VM"
+            f"strategy='tpu': no TPU at tpu={tpu or os.environ.get('TPU_NAME')!r} "
+            f"({_in_short(error)}), expected the name of one, or 'local' on a TPU VM"
         ) from error
     return tf.distribute.TPUStrategy(resolver)
+
+
+def _has_tpu_support():
+    """Whether this build of TensorFlow can run programs on a TPU."""
+    return len(kernels.get_registered_kernels_for_op("TPUExecute").kernel) > 0
+
+
+def _in_short(error):
+    """The first line of an error that says something."""
+    lines = (line.strip() for line in str(error).splitlines())
+    telling = (line for line in lines if line and not line.startswith(_FRAME))
+    return next(telling, type(error).__name__).rstrip(".;:")
+
+
+_FRAME = ("Graph execution error", "Detected at node", "<stack traces")
 
 
 def _mirrored(_):

@@ -1,6 +1,5 @@
 """What a TOML file says of a task, checked, with the files that it names found."""
 
-import codecs
 import dataclasses
 import hashlib
 import json
@@ -8,17 +7,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfds_tasks.own import files, tables
 from tfds_tasks.own.template import Template
 from tfds_tasks.registry import unknown
 from tfds_tasks.scores.named import named_metrics
 
 SPLITS = ("train", "validation", "test")
+VERSION = "1.0.0"  # of all prepared rows: others have another fingerprint
 FROM_TRAIN = "from train"
 EMPTY = ("refuse", "skip", "keep")
 NAME = re.compile(r"[A-Za-z0-9][\w./-]*")
 # What decides the rows: a change of any makes other data of it.
 OF_THE_ROWS = ("name", "inputs", "targets", "labels", "contents", "columns", "encoding")
 OF_THE_ROWS += ("quotes", "empty", "validation_share", "seed")
+IF_GIVEN = ("delimiter", "line")  # the others' fingerprints do without them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +35,9 @@ class Declaration:
             for free text.
         metrics: names, see `scores.named`.
         rate: number of examples that it is mixed by, None counts them.
-        columns: names of the columns of files without a header.
-        encoding, quotes: of text files, see `files.read`.
+        columns, encoding, quotes, delimiter, line: of text files, see `files.read`.
         empty: what is done with a row in which a column of `inputs` is empty:
-            "refuse", "skip" or "keep".
+            "refuse", "skip" or "keep"; one without an answer may be skipped too.
         validation_share: share of train that is taken out where validation is absent;
             by default a tenth, and at most 1,000 rows.
         seed: decides which rows.
@@ -53,6 +54,8 @@ class Declaration:
     columns: tuple[str, ...] | None = None
     encoding: str = "utf-8"
     quotes: bool = True
+    delimiter: str | None = None
+    line: str | None = None
     empty: str = "refuse"
     validation_share: float | None = None
     seed: int = 42
@@ -68,10 +71,25 @@ class Declaration:
             None if self.labels is None else tuple(dict.fromkeys(self.labels.values()))
         )
 
+    def reading(self, path: str) -> dict[str, Any]:
+        """Returns the options of `files.read` for one of the files."""
+        parted = {"delimiter": self.delimiter, "line": self.line}
+        table = files.form(path, **parted) in files.TABLES
+        columns = self.columns if table and self.line is None else None
+        return {
+            **parted,
+            "columns": columns,
+            "encoding": self.encoding,
+            "quotes": self.quotes,
+        }
+
     @property
     def fingerprint(self) -> str:
         """Sixteen letters that change with anything that decides the rows."""
         decides = {name: getattr(self, name) for name in OF_THE_ROWS}
+        for name in IF_GIVEN:
+            if getattr(self, name) is not None:
+                decides[name] = getattr(self, name)
         text = json.dumps(decides, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -79,7 +97,7 @@ class Declaration:
     def source(self) -> str:
         """What TFDS calls the prepared rows, below the folder of the data."""
         slug = re.sub(r"\W+", "_", self.name.lower())
-        return f"own_{slug}/{self.fingerprint}:1.0.0"
+        return f"own_{slug}/{self.fingerprint}:{VERSION}"
 
     @property
     def identity(self) -> tuple:
@@ -112,7 +130,9 @@ def check_table(name: str, table: Any) -> dict[str, Any]:
         raise BadKey(None, f"{name} = {table!r}, expected a table [{name}]")
     for key in table:
         if key not in KEYS:
-            raise BadKey(key, unknown("key", key, KEYS))
+            hint = f'; a name with dots stands in quotes: ["{name}.{key}"]'
+            dotted = isinstance(table[key], dict)
+            raise BadKey(key, unknown("key", key, KEYS) + (hint if dotted else ""))
     for key in ("train", "inputs", "targets"):
         if key not in table:
             raise BadKey(None, f"{key} is absent; expected {KEYS[key][1]}")
@@ -120,12 +140,19 @@ def check_table(name: str, table: Any) -> dict[str, Any]:
         right, expected = KEYS[key]
         if not right(value):
             raise BadKey(key, f"{value!r}, expected {expected}")
-    for key in ("inputs", "targets"):
+    for key, check in CHECKS.items():
         try:
-            Template(table[key])
+            check(table[key]) if key in table else None
         except ValueError as error:
             raise BadKey(key, str(error)) from None
+    for other in ("delimiter", "columns"):
+        if "line" in table and other in table:
+            raise BadKey(other, f"{table[other]!r}, expected none beside line")
     return table
+
+
+# {key: what raises a ValueError if its value is wrong in itself}
+CHECKS = {"inputs": Template, "targets": Template, "line": tables.pattern}
 
 
 class BadKey(ValueError):
@@ -150,17 +177,25 @@ def _is_files(value: Any) -> bool:
 
 
 def _are_labels(value: Any) -> bool:
-    if isinstance(value, dict):
-        return len(value) >= 2 and all(isinstance(v, str) and v for v in value.values())
-    return value == FROM_TRAIN or (_is_texts(value) and len(value) >= 2)
+    if value == FROM_TRAIN or not isinstance(value, dict | list):
+        return value == FROM_TRAIN
+    words = list(value.values()) if isinstance(value, dict) else value
+    right = all(type(word) is int or (isinstance(word, str) and word) for word in words)
+    words = [str(word).strip() for word in words]
+    doubled = isinstance(value, list) and len(set(words)) < len(words)
+    return right and all(words) and len(set(words)) >= 2 and not doubled
 
 
 def _is_encoding(value: Any) -> bool:
     try:
-        codecs.lookup(value)
+        "a".encode(value)
     except (LookupError, TypeError):
         return False
     return True
+
+
+def _is_delimiter(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 1 and value not in '"\r\n'
 
 
 def _is_integer(value: Any, least: int) -> bool:
@@ -175,13 +210,16 @@ KEYS = {
     "targets": (lambda v: isinstance(v, str), 'a template such as "{label}"'),
     "labels": (
         _are_labels,
-        f'a list of two or more distinct texts, a table of them, or "{FROM_TRAIN}"',
+        "a list of two or more distinct texts or numbers, a table of them, or "
+        f'"{FROM_TRAIN}"',
     ),
     "metrics": (_is_texts, "a list of names of metrics"),
     "rate": (lambda v: _is_integer(v, 1), "an integer >= 1"),
     "columns": (_is_texts, "a list of distinct names"),
     "encoding": (_is_encoding, 'the name of an encoding, such as "latin-1"'),
     "quotes": (lambda v: isinstance(v, bool), "true or false"),
+    "delimiter": (_is_delimiter, 'one letter, such as ";" or "\\t"'),
+    "line": (lambda v: isinstance(v, str), 'columns in braces: "{label}:{text}"'),
     "empty": (lambda v: v in EMPTY, f"one of {', '.join(EMPTY)}"),
     "validation_share": (
         lambda v: isinstance(v, float) and 0 < v < 1,
@@ -196,6 +234,6 @@ def labels_of(value: Any, from_train: Sequence[str]) -> dict[str, str] | None:
     if value is None:
         return None
     if isinstance(value, dict):
-        return dict(value)
+        return {key.strip(): str(word).strip() for key, word in value.items()}
     words = from_train if value == FROM_TRAIN else value
-    return {word.strip(): word.strip() for word in words}
+    return {str(word).strip(): str(word).strip() for word in words}

@@ -1,19 +1,16 @@
-"""Rows of CSV, TSV, JSON and Parquet files, one at a time, as text by column."""
+"""Rows of CSV, TSV, JSON, Parquet and other text files, one at a time, as text."""
 
-import codecs
-import csv
 import dataclasses
-import gzip
-import io
-import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
+from tfds_tasks.own import json_file, tables, text_file
+
 FORMATS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
-LONGEST = 16 * 2**20  # bytes of a field; Python's csv takes 128 kB
+TABLES = (".csv", ".tsv", ".lines")  # of which options say how they are read
 BATCH = 1024  # rows of Parquet held at a time
 
 
@@ -23,20 +20,23 @@ class FileRow:
 
     Attributes:
         file: path as it was given.
-        line: number from 1, of a line in text files, of a row in others.
         values: {column: text}; what is absent or null is "".
-        unit: what `line` counts.
+        line: number from 1, where the file has lines.
+        row: number from 1, where lines alone would not tell.
+        unreadable: columns that hold bytes which are no text, such as pictures.
     """
 
     file: str
-    line: int
     values: dict[str, str]
-    unit: str = "line"
+    line: int | None = None
+    row: int | None = None
+    unreadable: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
         """Where the row stands, in words."""
-        return f"{self.file}, {self.unit} {self.line}"
+        line = "" if self.line is None else f", line {self.line}"
+        return f"{self.file}{line}" + ("" if self.row is None else f", row {self.row}")
 
 
 def read(
@@ -45,8 +45,10 @@ def read(
     columns: Sequence[str] | None = None,
     encoding: str = "utf-8",
     quotes: bool = True,
+    delimiter: str | None = None,
+    line: str | None = None,
 ) -> Iterator[FileRow]:
-    """Reads a file row by row; a broken one raises a ValueError that names its place.
+    r"""Reads a file row by row; a broken one raises a ValueError that names its place.
 
     ```python
     for row in read("tickets.csv"):
@@ -55,175 +57,109 @@ def read(
 
     Args:
         path: local or gs://..., its ending one of `FORMATS`; all but Parquet may be
-            followed by ".gz".
-        columns: names of the columns of a CSV or TSV file without a header.
+            followed by ".gz". With `delimiter` or `line` it may have any ending.
+        columns: names of the columns of a table without a header.
         encoding: of text files.
-        quotes: whether quotes in CSV and TSV hold a field together.
+        quotes: whether quotes in a table hold a field together.
+        delimiter: what stands between the fields of a table, by default "," in CSV
+            and "\t" in TSV.
+        line: how the lines of a text file are written that is none of the others, such
+            as "{label}:{kind} {text}".
     """
     path = os.fspath(path)
-    ending = form(path)
+    ending = form(path, delimiter, line)
     check_exists(path)
     if ending == ".parquet":
         return _parquet(path)
-    if ending in (".csv", ".tsv"):
-        delimiter = "," if ending == ".csv" else "\t"
-        return _table(path, delimiter, columns, encoding, quotes)
+    if ending == ".lines":
+        return _placed(path, tables.lines(path, line, encoding))
+    if ending in TABLES:
+        delimiter = delimiter or ("," if ending == ".csv" else "\t")
+        rows = tables.rows(path, delimiter, columns, encoding, quotes)
+        return _placed(path, rows)
     if columns is not None:
         raise ValueError(f"columns={columns!r}: {path} names its own")
     return _json(path, encoding)
 
 
-def form(path: str) -> str:
-    """Returns which of `FORMATS` a file has, by its ending."""
+def form(path: str, delimiter: str | None = None, line: str | None = None) -> str:
+    """Returns which of `FORMATS` a file has, or ".lines": by its ending and options."""
     ending = os.path.splitext(path.lower().removesuffix(".gz"))[1]
     ending = {".ndjson": ".jsonl", ".pq": ".parquet"}.get(ending, ending)
+    if ending not in FORMATS or ending in TABLES:
+        if line is not None:
+            return ".lines"
+        if delimiter is not None:
+            return ".csv"
     if ending not in FORMATS or (ending == ".parquet" and path.endswith(".gz")):
         raise ValueError(
             f"{path}: ending {os.path.splitext(path)[1]!r}, expected one of "
-            f"{', '.join(FORMATS)}"
+            f'{", ".join(FORMATS)}; or, of other text, delimiter = "..." or '
+            'line = "{label} {text}"'
         )
     return ending
 
 
 def check_exists(path: str) -> None:
-    """Raises a FileNotFoundError that names the nearest folder there is."""
-    if tf.io.gfile.isdir(path):
-        raise ValueError(f"{path} is a folder, expected a file")
-    if not tf.io.gfile.exists(path):
-        raise FileNotFoundError(f"{path}: no such file")
+    """Raises an error if a file is not there."""
+    try:
+        if tf.io.gfile.isdir(path):
+            raise ValueError(f"{path} is a folder, expected a file")
+        if not tf.io.gfile.exists(path):
+            raise FileNotFoundError(f"{path}: no such file")
+    except tf.errors.OpError as error:
+        raise OSError(f"{path}: {error.message}") from None
 
 
-def open_binary(path: str) -> BinaryIO:
-    """Opens a local or remote file, unpacked if it is .gz."""
-    file = tf.io.gfile.GFile(path, "rb") if "://" in path else io.FileIO(path)
-    if path.lower().endswith(".gz"):
-        return gzip.open(file)
-    return file if "://" in path else io.BufferedReader(file)
-
-
-def _lines(path: str, encoding: str) -> Iterator[str]:
-    """Decoded lines with their ends."""
-    with open_binary(path) as file:
-        if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
-            yield from io.TextIOWrapper(file, encoding=encoding, newline="")
-            return
-        for number, raw in enumerate(file, 1):
-            if number == 1:
-                raw = raw.removeprefix(codecs.BOM_UTF8)
-            try:
-                yield raw.decode(encoding)
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{path}, line {number}, column {error.start + 1}: byte "
-                    f"0x{raw[error.start]:02x} is not {encoding}; say the file's "
-                    'encoding, such as encoding = "latin-1"'
-                ) from None
-
-
-def _table(path, delimiter, columns, encoding, quotes):
-    csv.field_size_limit(LONGEST)
-    quoting = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-    reader = csv.reader(
-        _lines(path, encoding), delimiter=delimiter, quoting=quoting, strict=True
-    )
-    names = None if columns is None else tuple(columns)
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            hint = "; quotes = false takes quotes as letters" if quotes else ""
-            raise ValueError(
-                f"{path}, line {line}: {error}, expected {delimiter!r} between "
-                f"fields{hint}"
-            ) from None
-        if cells is None:
-            return
-        if not cells:  # an empty line
-            continue
-        if names is None:
-            names = _header(path, line, cells)
-            continue
-        if len(cells) != len(names):
-            column = names[-1] if len(cells) > len(names) else names[len(cells)]
-            raise ValueError(
-                f"{path}, line {line}, column {column!r}: the line has {len(cells)} "
-                f"fields, expected {len(names)}: {', '.join(names)}"
-            )
-        yield FileRow(path, line, dict(zip(names, cells, strict=True)))
-
-
-def _header(path: str, line: int, cells: list[str]) -> tuple[str, ...]:
-    names = tuple(cell.strip() for cell in cells)
-    for number, name in enumerate(names, 1):
-        if not name or names.count(name) > 1:
-            problem = f"{name!r} stands twice" if name else "has no name"
-            raise ValueError(
-                f"{path}, line {line}, column {number}: {problem}; expected a header "
-                'of distinct names, or columns = ["..."] for a file without one'
-            )
-    return names
+def _placed(path: str, rows: Iterator[tuple[int, dict]]) -> Iterator[FileRow]:
+    for line, values in rows:
+        yield FileRow(path, values, line)
 
 
 def _json(path: str, encoding: str) -> Iterator[FileRow]:
-    lines = _lines(path, encoding)
-    first = next((line for line in lines if line.strip()), "")
-    lines.close()
-    if first.lstrip().startswith("["):
-        yield from _json_array(path, encoding)
-        return
-    for number, text in enumerate(_lines(path, encoding), 1):
-        if text.strip():
-            value = _parse(path, text.rstrip(), number)
-            yield _object(path, number, value, "line")
-
-
-def _json_array(path: str, encoding: str) -> Iterator[FileRow]:
-    for number, value in enumerate(_parse(path, "".join(_lines(path, encoding)), 1), 1):
-        yield _object(path, number, value, "row")
-
-
-def _parse(path: str, text: str, line: int) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{path}, line {line + error.lineno - 1}, column {error.colno}: "
-            f"{error.msg}; expected a JSON object a line, or an array of objects"
-        ) from None
-
-
-def _object(path: str, line: int, value: Any, unit: str) -> FileRow:
-    if not isinstance(value, dict):
-        raise ValueError(
-            f"{path}, {unit} {line}: {str(value)[:40]!r}, expected a JSON object such "
-            'as {"text": "...", "label": "..."}'
-        )
-    return FileRow(path, line, dict(_flat(value)), unit)
+    lines, before = True, 0
+    for line, number, value in json_file.values(path, encoding):
+        lines = lines and line > before  # as long as a line tells which row it is
+        before = line
+        row = FileRow(path, {}, line, None if lines else number)
+        if not isinstance(value, dict):
+            raise ValueError(
+                f"{row.place}: {str(value)[:40]!r}, expected a JSON object such "
+                'as {"text": "...", "label": "..."}'
+            )
+        yield dataclasses.replace(row, values=dict(_flat(value)))
 
 
 def _parquet(path: str) -> Iterator[FileRow]:
     from pyarrow import ArrowInvalid, parquet
 
-    with open_binary(path) as file:
+    with text_file.open_binary(path) as file:
         try:
             table = parquet.ParquetFile(file)
         except ArrowInvalid as error:
             raise ValueError(f"{path}: not a Parquet file ({error})") from None
-        line = 0
+        number = 0
         for batch in table.iter_batches(batch_size=BATCH):
             for values in batch.to_pylist():
-                line += 1
-                yield FileRow(path, line, dict(_flat(values)), "row")
+                number += 1
+                flat = dict(_flat(values))
+                broken = tuple(name for name, text in flat.items() if text is None)
+                flat = {name: text for name, text in flat.items() if text is not None}
+                yield FileRow(path, flat, row=number, unreadable=broken)
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Columns of nested objects are joined with dots."""
+def _flat(
+    values: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, str | None]]:
+    """Columns of nested objects, joined with dots; None for bytes that are no text."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}.")
-        else:
+            continue
+        try:
             yield prefix + name, as_text(value)
+        except UnicodeDecodeError:
+            yield prefix + name, None
 
 
 def as_text(value: Any) -> str:
@@ -232,7 +168,7 @@ def as_text(value: Any) -> str:
     >>> [as_text(value) for value in ("a", 3, 3.5, True, None, b"b", ["x", 1])]
     ['a', '3', '3.5', 'true', '', 'b', 'x 1']
     """
-    if value is None:
+    if value is None or value != value:  # NaN, which pandas writes for null
         return ""
     if isinstance(value, bytes):
         return value.decode("utf-8")

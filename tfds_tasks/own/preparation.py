@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import time
 from collections.abc import Iterator
 
@@ -9,11 +10,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
-from tqdm import tqdm
 
-from tfds_tasks import splits
+from tfds_tasks import sources, splits
 from tfds_tasks.own import rows
-from tfds_tasks.own.declaration import Declaration
+from tfds_tasks.own.declaration import VERSION, Declaration
 
 SHARE, MOST = 0.1, splits.TAKEN  # of train, for validation
 
@@ -21,23 +21,37 @@ SHARE, MOST = 0.1, splits.TAKEN  # of train, for validation
 def write(declaration: Declaration, data_dir: str) -> None:
     """Checks all rows, then writes them; a row that is wrong leaves nothing behind."""
     began = time.time()
-    check_unchanged(declaration)
+    remove_half_written(declaration, data_dir)
+    for split in declaration.files:
+        check_unchanged(declaration, split, data_dir)
     counts = {
         split: _count(declaration, split, data_dir) for split in declaration.files
     }
     parts = divided(declaration, counts)
     with _quietly():
-        _builder(declaration, parts, data_dir).download_and_prepare()
+        _builder(declaration, parts, counts, data_dir).download_and_prepare()
     print(told(declaration, parts, counts, time.time() - began), flush=True)
 
 
-def _builder(declaration, parts, data_dir):
+def remove_half_written(declaration: Declaration, data_dir: str) -> None:
+    """Removes what processes that were killed have left of this task."""
+    if "://" in data_dir:  # no locks there: others may be writing
+        return
+    name, _ = declaration.source.split("/")
+    for path in tf.io.gfile.glob(os.path.join(data_dir, name, "*", "incomplete.*")):
+        config = os.path.basename(os.path.dirname(path))
+        source = f"{name}/{config}:{VERSION}"
+        if source == declaration.source or sources.is_idle(source, data_dir):
+            tf.io.gfile.rmtree(path)
+
+
+def _builder(declaration, parts, counts, data_dir):
     texts = {name: tfds.features.Text() for name in ("inputs", "targets")}
     return tfds.dataset_builders.AdhocBuilder(
         **_name(declaration),
         features=tfds.features.FeaturesDict({**texts, "idx": tf.int64}),
         split_datasets={
-            split: _Examples(declaration, source, mask, data_dir)
+            split: _Examples(declaration, source, mask, counts[source], data_dir)
             for split, (source, mask) in parts.items()
         },
         data_dir=data_dir,
@@ -59,23 +73,32 @@ def _quietly() -> Iterator[None]:
             logging.set_verbosity(verbosity)
 
 
-def check_unchanged(declaration: Declaration) -> None:
-    """Raises if the files are no longer those that were declared."""
-    for split, sources_ in declaration.files.items():
-        for source in sources_:
-            if not rows.is_tfds(source):
-                rows.files.check_exists(source)
-        if contents(sources_) != declaration.contents[split]:
-            raise ValueError(
-                f"[{declaration.name}] {', '.join(sources_)}: not the content that the "
-                "run was made with, and that is not prepared in this data_dir; "
-                "expected either, or a new run"
+def check_unchanged(declaration: Declaration, split: str, data_dir: str) -> None:
+    """Raises if the files of a split are no longer those that were declared."""
+    named = declaration.files[split]
+    for source in named:
+        if not rows.is_tfds(source):
+            rows.files.check_exists(source)
+    if contents(declaration, named, data_dir) != declaration.contents[split]:
+        raise ValueError(
+            f"[{declaration.name}] {', '.join(named)}: not the content that was there "
+            "when the run was made, or this program began, and that is not prepared in "
+            "this data_dir; expected either, or a new run"
+        )
+
+
+def contents(
+    declaration: Declaration, named: tuple[str, ...], data_dir: str | None
+) -> str:
+    """Returns what identifies the content of several sources, and how it is read."""
+    known = []
+    for source in named:
+        known.append(rows.content(source, data_dir))
+        if not rows.is_tfds(source):
+            known.append(
+                rows.files.form(source, declaration.delimiter, declaration.line)
             )
-
-
-def contents(sources_: tuple[str, ...]) -> str:
-    """Returns what identifies the content of several sources."""
-    return " ".join(rows.content(source) for source in sources_)
+    return " ".join(known)
 
 
 def divided(
@@ -136,23 +159,23 @@ def _name(declaration: Declaration) -> dict[str, str]:
 
 def _count(declaration: Declaration, split: str, data_dir: str) -> int:
     read = rows.text_rows(declaration, split, data_dir)
-    return sum(1 for _ in _followed(read, f"checking {declaration.name} {split}"))
-
-
-def _followed(read: Iterator, words: str, total: int | None = None) -> Iterator:
-    """A bar, where somebody looks at it."""
-    return tqdm(read, words, total, unit=" rows", disable=None, leave=False)
+    return sum(1 for _ in rows.followed(read, f"checking {declaration.name} {split}"))
 
 
 class _Examples:
     """What TFDS writes of a split: (key, example), in the order of the file."""
 
-    def __init__(self, declaration, split, mask, data_dir):
-        self._rows = rows.text_rows(declaration, split, data_dir)
-        self._mask, self._words = mask, f"writing {declaration.name} {split}"
+    def __init__(self, declaration, split, mask, total, data_dir):
+        self._of, self._data_dir = (declaration, split), data_dir
+        self._mask, self._total = mask, total
+        self._words = f"writing {declaration.name} {split}"
 
     def __iter__(self):
-        for row in _followed(self._rows, self._words):
+        read = rows.text_rows(*self._of, self._data_dir)
+        for row in rows.followed(read, self._words, self._total):
+            if row.number >= self._total:
+                break
             if self._mask is None or self._mask[row.number]:
                 texts = {"inputs": row.inputs, "targets": row.targets}
                 yield row.number, {**texts, "idx": row.number}
+        check_unchanged(*self._of, self._data_dir)  # TFDS then throws away what it has

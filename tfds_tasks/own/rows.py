@@ -4,12 +4,14 @@ import contextlib
 import dataclasses
 import glob
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
+from tqdm import tqdm
 
 from tfds_tasks import sources
 from tfds_tasks.own import files
@@ -19,7 +21,9 @@ from tfds_tasks.own.template import Template
 from tfds_tasks.registry import unknown
 
 TFDS = "tfds:"
+HIDDEN = "-1"  # the label of a test row that has none, in GLUE and its like
 MOST_LABELS = 1000
+_BYTES = {"unit_scale": True, "delay": 2, "disable": None, "leave": False}
 _PARTED = re.compile(r"(?P<name>[^\[]+)(\[(?P<split>.+)\])?")
 
 
@@ -40,25 +44,65 @@ def text_rows(
     inputs, targets = Template(declaration.inputs), Template(declaration.targets)
     number = 0
     for row in _file_rows(declaration, split, data_dir):
-        problem = inputs.missing(row.values)
-        if problem:
-            raise _error(declaration, row, None, problem)
+        _require(declaration, inputs, row)
         if _is_left_out(declaration, inputs, row):
             continue
-        yield TextRow(
-            number,
-            inputs.write(row.values),
-            _target(declaration, targets, row, split),
-            row.place,
-        )
+        target = _target(declaration, targets, row, split)
+        if target is None:
+            continue
+        text = inputs.write(row.values)
+        for column, words in ((inputs.columns[0], text), (targets.columns[0], target)):
+            if not _is_unicode(words):
+                raise _error(
+                    declaration, row, column, "half a letter; expected Unicode"
+                )
+        yield TextRow(number, text, target, row.place)
         number += 1
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be stored; JSON may hold halves of pairs, such as \\ud800."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _require(declaration: Declaration, template: Template, row: FileRow) -> None:
+    """Raises if a row lacks a column, with what may be meant."""
+    problem = template.missing(row.values)
+    if not problem:
+        return
+    for column in template.columns:
+        if column in row.unreadable:
+            raise _error(declaration, row, column, "not UTF-8; expected text")
+    raise _error(declaration, row, None, problem + _hint(declaration, row))
+
+
+def _hint(declaration: Declaration, row: FileRow) -> str:
+    """What to say in the TOML file if the columns of a table look odd."""
+    if is_tfds(row.file) or declaration.line is not None:
+        return ""
+    if files.form(row.file, declaration.delimiter) not in files.TABLES:
+        return ""
+    (first, *more) = row.values
+    other = next((mark for mark in ";\t|," if mark in first), None)
+    if not more and other:
+        return f"; delimiter = {json.dumps(other)} if that parts them"
+    if declaration.columns is None:
+        return '; a file without a header takes columns = ["...", "..."]'
+    return ""
 
 
 def labels_in_train(declaration: Declaration, data_dir: str | None) -> list[str]:
     """Lists the different targets of train, sorted."""
     seen = set()
     free = dataclasses.replace(declaration, labels=None, metrics=())
-    for row in text_rows(free, "train", data_dir):
+    words = f"labels of {declaration.name}"
+    for row in followed(text_rows(free, "train", data_dir), words):
         seen.add(row.targets)
         if len(seen) > MOST_LABELS:
             raise ValueError(
@@ -67,6 +111,11 @@ def labels_in_train(declaration: Declaration, data_dir: str | None) -> list[str]
                 "text"
             )
     return sorted(seen)
+
+
+def followed(read: Iterator, words: str, total: int | None = None) -> Iterator:
+    """Shows a bar, where somebody looks at it."""
+    return tqdm(read, words, total, unit=" rows", disable=None, leave=False)
 
 
 def _is_left_out(declaration: Declaration, inputs: Template, row: FileRow) -> bool:
@@ -87,27 +136,27 @@ def _is_left_out(declaration: Declaration, inputs: Template, row: FileRow) -> bo
 
 def _target(
     declaration: Declaration, template: Template, row: FileRow, split: str
-) -> str:
-    """The answer as the model writes it; "" if a test row has none."""
-    hidden = split == "test" and not any(
-        row.values.get(column, "").strip() for column in template.columns
-    )
-    if hidden:
-        return ""
-    problem = template.missing(row.values)
-    if problem:
-        raise _error(declaration, row, None, problem)
+) -> str | None:
+    """The answer as the model writes it; "" if a test row has none, None to skip it."""
+    values = [row.values.get(column, "").strip() for column in template.columns]
+    labels = declaration.labels
+    if split == "test":
+        unlabelled = values == [HIDDEN] and labels and HIDDEN not in labels
+        if not any(values) or unlabelled:
+            return ""
+    _require(declaration, template, row)
     text = template.write(row.values)
-    column = template.columns[0]
-    if not text:
-        raise _error(declaration, row, column, "empty; expected an answer")
-    if declaration.labels is None:
+    if not text or not any(values):
+        if declaration.empty == "skip":
+            return None
+        problem = 'empty; expected an answer, or empty = "skip"'
+        raise _error(declaration, row, template.columns[0], problem)
+    if labels is None:
         return text
-    if text not in declaration.labels:
-        raise _error(
-            declaration, row, column, unknown("label", text, declaration.labels)
-        )
-    return declaration.labels[text]
+    if text not in labels:
+        problem = unknown("label", text, labels)
+        raise _error(declaration, row, template.columns[0], problem)
+    return labels[text]
 
 
 def _error(
@@ -124,20 +173,22 @@ def _file_rows(
         if is_tfds(source):
             yield from _tfds_rows(source, split, data_dir)
             continue
-        table = files.form(source) in (".csv", ".tsv")
         try:
-            yield from files.read(
-                source,
-                columns=declaration.columns if table else None,
-                encoding=declaration.encoding,
-                quotes=declaration.quotes,
-            )
-        except (ValueError, OSError) as error:
-            raise type(error)(f"[{declaration.name}] {error}") from None
+            yield from files.read(source, **declaration.reading(source))
+        except OSError as error:
+            raise OSError(f"[{declaration.name}] {error}") from None
+        except ValueError as error:
+            raise ValueError(f"[{declaration.name}] {error}") from None
 
 
-def sources_of(pattern: str, folder: str) -> list[str]:
-    """Finds the sources that a value in a TOML file of a folder names."""
+def sources_of(pattern: str, folder: str, **parted: str) -> list[str]:
+    """Finds the sources that a value in a TOML file of a folder names.
+
+    Args:
+        pattern: the value.
+        folder: of the TOML file.
+        **parted: `delimiter` or `line`, if the file says so; then any ending is right.
+    """
     if pattern.startswith(TFDS):
         return [pattern]
     path = os.path.expanduser(pattern)
@@ -151,9 +202,11 @@ def sources_of(pattern: str, folder: str) -> list[str]:
         matching = sorted(tf.io.gfile.glob(path))
         if not matching:
             raise FileNotFoundError(f"{path}: no file matches")
-        return [name for path in matching for name in sources_of(path, folder)]
+        return [
+            name for path in matching for name in sources_of(path, folder, **parted)
+        ]
     files.check_exists(path)
-    files.form(path)
+    files.form(path, **parted)
     return [path]
 
 
@@ -165,10 +218,12 @@ def is_tfds(source: str) -> bool:
     return tf.io.gfile.exists(info)
 
 
-def content(source: str) -> str:
+def content(source: str, data_dir: str | None) -> str:
     """Returns what identifies the content of a source: it changes with it."""
     if source.startswith(TFDS):
-        return source
+        name, split = _parted(source)
+        version = _tfds_builder(name, data_dir).info.full_name
+        return f"{TFDS}{version}[{split or ''}]"
     digest = hashlib.sha256()
     if is_tfds(source):
         folder, split = _parted(source)
@@ -176,9 +231,14 @@ def content(source: str) -> str:
             size = tf.io.gfile.stat(os.path.join(folder, name)).length
             digest.update(f"{name} {size} {split}".encode())
         source = os.path.join(folder, "dataset_info.json")
-    with tf.io.gfile.GFile(source, "rb") as file:
+    size = tf.io.gfile.stat(source).length
+    with (
+        tf.io.gfile.GFile(source, "rb") as file,
+        tqdm(total=size, desc="reading", unit="B", **_BYTES) as bar,
+    ):
         while block := file.read(2**22):
             digest.update(block)
+            bar.update(len(block))
     return digest.hexdigest()
 
 
@@ -214,7 +274,7 @@ def _tfds_rows(source: str, split: str, data_dir: str | None) -> Iterator[FileRo
     features = builder.info.features
     for number, row in enumerate(data.as_numpy_iterator(), 1):
         values = dict(_columns(features, row))
-        yield FileRow(f"{name}[{part}]", number, values, "row")
+        yield FileRow(f"{name}[{part}]", values, row=number)
 
 
 def _columns(features, row, prefix=""):

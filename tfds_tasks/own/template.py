@@ -2,10 +2,13 @@
 
 import dataclasses
 import functools
-import string
+import re
 from collections.abc import Mapping
 
 from tfds_tasks.registry import unknown
+
+# A doubled brace, a column in braces, or a brace that is neither.
+_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,28 +30,33 @@ class Template:
             )
 
     @functools.cached_property
-    def _parts(self) -> tuple[tuple[str, str | None], ...]:
-        """(text, the column after it), ..."""
-        try:
-            parts = list(string.Formatter().parse(self.text))
-        except ValueError as error:
-            raise ValueError(
-                f"template {self.text!r}: {error}; a brace as such is written twice"
-            ) from None
-        for _, column, form, conversion in parts:
-            if column is not None and (not column.strip() or form or conversion):
-                written = column + ("!" + conversion if conversion else "")
-                written += ":" + form if form else ""
+    def parts(self) -> tuple[tuple[str, str | None], ...]:
+        """(text, the column after it or None), ..."""
+        parts, text, end = [], "", 0
+        for match in _BRACES.finditer(self.text):
+            text += self.text[end : match.start()]
+            end = match.end()
+            if match[0] in ("{{", "}}"):
+                text += match[0][0]
+            elif match[1] is None:
                 raise ValueError(
-                    f"template {self.text!r}: {{{written}}}, expected the name of a "
-                    "column and nothing else in braces"
+                    f"template {self.text!r}: {match[0]!r} at letter "
+                    f"{match.start() + 1} is alone; a brace as such is written twice"
                 )
-        return tuple((text, column) for text, column, _, _ in parts)
+            elif not match[1].strip():
+                raise ValueError(
+                    f"template {self.text!r}: {match[0]}, expected the name of a "
+                    "column in braces"
+                )
+            else:
+                parts.append((text, match[1].strip()))
+                text = ""
+        return (*parts, (text + self.text[end:], None))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it reads, each once, in order."""
-        names = (column for _, column in self._parts if column is not None)
+        names = (column for _, column in self.parts if column is not None)
         return tuple(dict.fromkeys(names))
 
     def missing(self, values: Mapping[str, str]) -> str | None:
@@ -63,6 +71,6 @@ class Template:
         """Fills in the columns of a row."""
         pieces = (
             text + (values[column].strip() if column is not None else "")
-            for text, column in self._parts
+            for text, column in self.parts
         )
         return "".join(pieces).strip()

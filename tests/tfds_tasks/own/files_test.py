@@ -8,7 +8,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from tfds_tasks.own import files
+from tfds_tasks.own import files, text_file
 
 ROWS = [
     {"text": 'He said "no",\nthen left', "label": "a"},
@@ -91,13 +91,25 @@ def test_utf_16(tmp_path):
         ("a.csv", "t,l\na,b\nc\n", "line 3, column 'l': the line has 1 fields, expect"),
         ("a.csv", "t,l\na,b,c\n", "line 2, column 'l': the line has 3 fields"),
         ("a.csv", 't,l\n"a" b,c\n', "line 2: .*quotes = false"),
-        ("a.csv", 't,l\n"a,c\n', "line 2: unexpected end of data"),
+        ("a.csv", 't,l\n"a,c\n', "line 2: a quote opens a field and none closes"),
         ("a.csv", "t,t\na,b\n", "line 1, column 1: 't' stands twice"),
         ("a.csv", "t,\na,b\n", "line 1, column 2: has no name"),
         ("a.csv", b"t,l\nZ\xfcrich,b\n", "line 2, column 2: byte 0xfc is not utf-8"),
         ("a.jsonl", '{"t": 1}\n{"t": \n', "line 2, column 6: Expecting value"),
         ("a.jsonl", '{"t": 1}\n[1]\n', r"line 2: '\[1\]', expected a JSON object"),
-        ("a.json", '[{"t": 1},\n 3]', "row 2: '3', expected a JSON object"),
+        ("a.json", '[{"t": 1},\n 3]', "line 2: '3', expected a JSON object"),
+        ("a.json", '[{"t": 1}, 3]', "line 1, row 2: '3', expected a JSON object"),
+        ("a.json", '[{"t": 1},\n{"t" 1}]', "line 2, column 6: Expecting ':' delimiter"),
+        ("a.json", '[{"t": 1}\n{"t": 1}]', "line 2, column 1: Expecting ',' or ']'"),
+        ("a.json", '[{"t": 1},]', "line 1, column 11: Expecting value"),
+        ("a.json", '[{"t": "a', "line 1, column 8: Unterminated string"),
+        ("a.json", '[{"t": 1}] x', "line 1, column 12: Extra data after the array"),
+        ("a.csv", "t,l\ra,b\r", "line 1: a line ends in .r alone"),
+        ("a.csv", "t\n" + 2**24 * "x" + "x\n", "line 2: a field has more than 16,777"),
+        ("a.tsv", 't\tl\n"a" b\tc\n', r"line 2: letters stand between .*'\\t'; expec"),
+        ("a.csv.gz", gzip.compress(b"t\n" * 99)[:-9], "not a whole .gz file"),
+        ("a.csv.gz", b"t\nb\n", "not a whole .gz file"),
+        ("a.csv", "t\na".encode("utf-16"), 'column 1: .* encoding = "utf-16"'),
         ("a.parquet", "PAR0", "not a Parquet file"),
         ("a.xlsx", "", "ending '.xlsx', expected one of .csv, .tsv"),
     ],
@@ -128,3 +140,80 @@ def test_a_large_file_is_streamed(tmp_path, name):
     tracemalloc.stop()
     assert count == 50_000
     assert peak < 2**20  # of 10 MB
+
+
+@pytest.mark.parametrize("block", [1, 7, 2**16])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_an_array_is_read_in_blocks(tmp_path, monkeypatch, block, indent):
+    monkeypatch.setattr(text_file, "BLOCK", block)
+    rows = [{**row, "n": {"é": -1.5e3}} for row in ROWS * 3]
+    path = write(tmp_path / "a.json", json.dumps(rows, indent=indent))
+    read = list(files.read(path))
+    assert [row.values for row in read] == [
+        {"text": row["text"], "label": row["label"], "n.é": "-1500.0"} for row in rows
+    ]
+    places = [row.place.split(", ", 1)[1] for row in read]
+    lines = [f"line {2 + 7 * i}" for i in range(6)]
+    in_one = ["line 1", *[f"line 1, row {i}" for i in range(2, 7)]]
+    assert places == (lines if indent else in_one)
+
+
+def test_objects_over_several_lines(tmp_path):
+    text = "\n".join(json.dumps(row, indent=2) for row in ROWS)
+    path = write(tmp_path / "a.json", text)
+    assert [row.values for row in files.read(path)] == ROWS
+    assert [row.line for row in files.read(path)] == [1, 5]
+
+
+def test_a_large_array_is_streamed_and_an_error_in_it_comes_at_once(tmp_path):
+    rows = ",".join(['{"t": "' + 200 * "x" + '"}'] * 50_000)
+    path = write(tmp_path / "a.json", f"[{rows}]")
+    tracemalloc.start()
+    count = sum(1 for _ in files.read(path))
+    _, peak = tracemalloc.get_traced_memory()
+    broken = write(tmp_path / "b.json", '[{"t" 1},' + rows)
+    with pytest.raises(ValueError, match="line 1, column 7"):
+        list(files.read(broken))
+    tracemalloc.stop()
+    assert count == 50_000
+    assert peak < 2**20  # of 10 MB
+
+
+def test_a_line_of_names_is_no_row(tmp_path):
+    columns = ["text", "label"]
+    for header in ("", "text,label\n"):
+        path = write(tmp_path / "a.csv", header + "x,a\n")
+        (row,) = files.read(path, columns=columns)
+        assert row.values == {"text": "x", "label": "a"}
+    path = write(tmp_path / "a.csv", "label,text\na,x\n")  # in another order
+    (row,) = files.read(path, columns=columns)
+    assert row.values == {"text": "x", "label": "a"}
+
+
+def test_other_text_files(tmp_path):
+    path = write(
+        tmp_path / "a.label", "LOC:city Où est-ce ?\n\nNUM:a:b 1 2\r\n", "latin-1"
+    )
+    rows = files.read(path, line="{label}:{kind} {text}", encoding="latin-1")
+    assert [(row.line, *row.values.values()) for row in rows] == [
+        (1, "LOC", "city", "Où est-ce ?"),
+        (3, "NUM", "a:b", "1 2"),
+    ]
+    with pytest.raises(
+        ValueError, match=r"line 1: 'LOC:city Où est-ce .' is not as line"
+    ):
+        list(files.read(path, line="{label}={text}", encoding="latin-1"))
+    path = write(tmp_path / "a.txt", "a;b\n1;2\n")
+    (row,) = files.read(path, delimiter=";")
+    assert row.values == {"a": "1", "b": "2"}
+    with pytest.raises(ValueError, match=r"ending '\.txt', .* delimiter = .* line = "):
+        files.read(path)
+
+
+def test_what_is_null_and_what_is_no_text(tmp_path):
+    (row,) = files.read(write(tmp_path / "a.jsonl", '{"t": NaN, "u": null}'))
+    assert row.values == {"t": "", "u": ""}
+    table = pyarrow.Table.from_pylist([{"t": "x", "png": b"\xff"}])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    (row,) = files.read(tmp_path / "a.parquet")
+    assert (row.values, row.unreadable) == ({"t": "x"}, ("png",))

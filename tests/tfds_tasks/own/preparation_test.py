@@ -107,7 +107,7 @@ def test_what_a_run_keeps_is_enough_without_the_files(folder):
     with pytest.raises(FileNotFoundError, match="no such file"):
         task.num_rows("train", str(folder / "elsewhere"))
     (folder / "topic.csv").write_text(HEADER + lines(10))
-    with pytest.raises(ValueError, match="not the content that the run was made with"):
+    with pytest.raises(ValueError, match="not the content that was there"):
         task.num_rows("train", str(folder / "elsewhere"))
 
 

@@ -1,0 +1,140 @@
+"""Meshes of real devices, and variables laid out over them by DTensor.
+
+    devices.start(virtual_cpus=4)  # before anything else runs TensorFlow
+    mesh = devices.create_mesh(parse_shape("batch:2,model:2"))
+    weights = devices.distribute(model, parse_layout(), mesh)  # {name: DVariable}
+
+Several processes make one mesh when each has the environment variables `DTENSOR_JOBS`
+(all processes, "host:port,host:port"), `DTENSOR_NUM_CLIENTS`, `DTENSOR_CLIENT_ID` (its
+own number) and `DTENSOR_JOB_NAME` ("worker") before `start`.
+"""
+
+import collections
+from collections.abc import Iterable
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.experimental import dtensor
+
+from hypertf.mesh.layouts import Layout
+from hypertf.mesh.shapes import MeshShape
+from hypertf.mesh.tensors import Named, slots, variables
+from hypertf.optimizers import Adafactor
+from hypertf.t5 import T5, named_weights
+
+
+def start(device_type: str | None = None, virtual_cpus: int | None = None) -> str:
+    """Starts DTensor on this process's devices, and returns their type.
+
+    Args:
+        device_type: "CPU", "GPU" or "TPU"; by default the best there is.
+        virtual_cpus: into how many devices to divide this machine's CPU.
+    """
+    if virtual_cpus is not None:
+        device_type = device_type or "CPU"
+    try:
+        return dtensor.initialize_accelerator_system(
+            device_type, num_logical_cpu_devices=virtual_cpus
+        )
+    except (RuntimeError, ValueError) as error:
+        raise RuntimeError(
+            "devices.start: DTensor must be started once, before anything else runs "
+            f"TensorFlow ({error})"
+        ) from error
+
+
+def create_mesh(shape: MeshShape, device_type: str | None = None) -> dtensor.Mesh:
+    """Makes a mesh of the devices of all processes; `start` comes before it."""
+    device_type = device_type or dtensor.preferred_device_type()
+    there = dtensor.num_global_devices(device_type)
+    if shape.size > there:
+        raise ValueError(_too_few(shape, there, device_type))
+    dims = shape.dims or (("batch", 1),)
+    if device_type == "TPU":
+        return dtensor.create_tpu_mesh(*map(list, zip(*dims, strict=True)), "")
+    clients = dtensor.num_clients()
+    if shape.size % clients:
+        raise ValueError(
+            f'mesh "{shape}": its {shape.size} devices do not divide by the '
+            f"{clients} processes of DTENSOR_NUM_CLIENTS"
+        )
+    own = [f"{device_type}:{i}" for i in range(shape.size // clients)]
+    return dtensor.create_distributed_mesh(
+        list(dims), local_devices=own, device_type=device_type
+    )
+
+
+def _too_few(shape, there, device_type):
+    each = -(-shape.size // dtensor.num_clients())
+    return (
+        f'mesh "{shape}" needs {shape.size} devices, but there '
+        f"{'is' if there == 1 else 'are'} {there} of type {device_type} in "
+        f"{dtensor.num_clients()} process(es); to try it without them, divide the CPU "
+        f"into virtual devices: hypertf.mesh.devices.start(virtual_cpus={each})"
+    )
+
+
+def shape_of(mesh: dtensor.Mesh) -> MeshShape:
+    """The shape of a DTensor mesh."""
+    return MeshShape(tuple((name, mesh.dim_size(name)) for name in mesh.dim_names))
+
+
+def layout_on(tensor: Named, layout: Layout, mesh: dtensor.Mesh) -> dtensor.Layout:
+    """The DTensor layout of a tensor by its named dimensions."""
+    shape = shape_of(mesh)
+    layout.shard(tensor.dims, tensor.shape, shape, tensor.name)  # does it divide?
+    over = tensor.split_over(layout, shape)
+    return dtensor.Layout([name or dtensor.UNSHARDED for name in over], mesh)
+
+
+def put(value: np.ndarray, layout: dtensor.Layout) -> tf.Tensor:
+    """Lays an array out; each device is handed its own slice only."""
+    parts = []
+    for location in layout.mesh.local_device_locations():
+        index = []
+        for size, over in zip(value.shape, layout.sharding_specs, strict=True):
+            number = 1 if over == dtensor.UNSHARDED else layout.mesh.dim_size(over)
+            at = 0 if number == 1 else location[over]
+            index.append(slice(at * size // number, (at + 1) * size // number))
+        parts.append(tf.convert_to_tensor(value[tuple(index)]))
+    return dtensor.pack(parts, layout)
+
+
+def distribute(
+    model: T5, layout: Layout, mesh: dtensor.Mesh
+) -> dict[str, dtensor.DVariable]:
+    """Copies a built model's weights into variables laid out over a mesh, by name."""
+    weights = named_weights(model)
+    return {
+        tensor.name: _distributed(weights[tensor.name], tensor, layout, mesh)
+        for tensor in variables(model)
+    }
+
+
+def distribute_slots(
+    optimizer: Adafactor, model: T5, layout: Layout, mesh: dtensor.Mesh
+) -> dict[str, dtensor.DVariable]:
+    """Copies the slots of a model's trained weights, laid out like the weights."""
+    weights, found = named_weights(model), {}
+    for variable in variables(model):
+        if not variable.trained:
+            continue
+        values = optimizer.slots(weights[variable.name])
+        for tensor in slots(variable, optimizer.min_dim_size_to_factor):
+            slot = values[tensor.name.rpartition("_slot_")[2]]
+            found[tensor.name] = _distributed(slot, tensor, layout, mesh)
+    return found
+
+
+def _distributed(variable, tensor, layout, mesh):
+    value = put(np.asarray(variable), layout_on(tensor, layout, mesh))
+    return dtensor.DVariable(value, name=tensor.name, trainable=tensor.trained)
+
+
+def bytes_by_device(laid_out: Iterable[dtensor.DVariable]) -> dict[str, int]:
+    """Bytes that each device of this process holds, measured on its parts."""
+    held = collections.Counter()
+    for variable in laid_out:
+        for part in dtensor.unpack(variable.read_value()):
+            held[part.device] += part.dtype.size * int(tf.size(part))
+    return dict(held)
