@@ -76,20 +76,15 @@ def pytest_runtest_setup(item):
     keras.utils.set_random_seed(zlib.crc32(item.nodeid.encode()))
 
 
-AS_TRACED = {"disable_meta_optimizer": True}
-
-
 @functools.cache
 def do_less_beside():
     """Takes from Python and TensorFlow work that repays only in long programs.
 
     Graphs are run as they were traced; what was imported is no garbage ever.
     """
-    import tensorflow as tf
+    from tests.helpers import run_graphs_as_traced
 
-    import hypertf  # noqa: F401
-
-    tf.config.optimizer.set_experimental_options(AS_TRACED)
+    run_graphs_as_traced()
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
@@ -98,11 +93,11 @@ def do_less_beside():
 @pytest.fixture(scope="module")
 def rewritten_graphs():
     """Graphs are rewritten as for users, where every bit must be what they get."""
-    import tensorflow as tf
+    from tests.helpers import run_graphs_as_traced
 
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+    run_graphs_as_traced(False)
     yield
-    tf.config.optimizer.set_experimental_options(AS_TRACED)
+    run_graphs_as_traced()
 
 
 @pytest.fixture

@@ -6,10 +6,17 @@ from unittest import mock
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 import hypertf
 import hypertf.t5.config
 from hypertf.testing.case import log_likelihood, relative_error, rows  # noqa: F401
+
+
+def run_graphs_as_traced(as_traced=True):
+    """Leaves out what TensorFlow rewrites in graphs, which repays in long runs only."""
+    options = {"disable_meta_optimizer": as_traced}
+    tf.config.optimizer.set_experimental_options(options)
 
 
 def tiny_config(**overrides):

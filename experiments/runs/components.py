@@ -70,7 +70,12 @@ def make_model(config: Config, mixture: Mixture) -> hypertf.T5:
     conditioner = hypertf.conditioning.create(
         config.conditioner, t5, mixture.num_tasks, **config.conditioner_options
     )
-    return hypertf.T5(t5, conditioner=conditioner, rematerialize=config.rematerialize)
+    return hypertf.T5(
+        t5,
+        conditioner=conditioner,
+        rematerialize=config.rematerialize,
+        loop_layers=config.loop_layers,
+    )
 
 
 def check_init(config: Config) -> None:

@@ -60,6 +60,9 @@ class Config:
     rematerialize: bool = setting(
         False, "Compute blocks again in the backward pass: less memory, more time."
     )
+    loop_layers: bool = setting(
+        False, "Run blocks that are alike as a loop: a deep model compiles sooner."
+    )
     # The data.
     mixture: str = setting(
         "en_mix",

@@ -21,6 +21,8 @@ def arrange(model: T5, xla: bool = False) -> list[keras.Variable]:
     Returns what was added: weights of the model's functions that `model.weights` does
     not list. With `xla` layouts are left to the compiler.
     """
+    # A loop would take for every block what the first one keeps.
+    model.encoder.loop_layers = model.decoder.loop_layers = False
     added = []
     for block in (*model.encoder.blocks, *model.decoder.blocks):
         added.append(block.self_attention.layer.keep_joined("qkv"))

@@ -54,6 +54,8 @@ class T5(keras.Model):
 
     `rematerialize` computes the blocks again in the backward pass of training: a
     large model then needs memory for one block's inner values, and a third more time.
+    `loop_layers` runs blocks that are alike as a loop: the same results and weights,
+    and a deep model compiles in the time of one block.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class T5(keras.Model):
         conditioner: Conditioner | None = None,
         seed: int | None = None,
         rematerialize: bool = False,
+        loop_layers: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -72,7 +75,8 @@ class T5(keras.Model):
         self.shared = Embedding(self.config, name="shared", **policy)
         self.rematerialize = rematerialize
         parts = (self.config, self.seed_generator)
-        options = {"rematerialize": rematerialize, **policy}
+        self.loop_layers = loop_layers
+        options = {"rematerialize": rematerialize, "loop_layers": loop_layers, **policy}
         self.encoder = Stack(*parts, name="encoder", **options)
         self.decoder = Stack(*parts, decoder=True, name="decoder", **options)
         self.conditioner = conditioner
@@ -299,6 +303,7 @@ class T5(keras.Model):
             "conditioner": keras.saving.serialize_keras_object(self.conditioner),
             "seed": self.seed,
             "rematerialize": self.rematerialize,
+            "loop_layers": self.loop_layers,
         }
 
     @classmethod

@@ -195,22 +195,41 @@ def map_tensors(function: Callable, value: Any, is_shared: bool = False) -> Any:
     map_tensors(lambda x, is_shared: shapes.append((x.shape, is_shared)), sites)
     ```
     """
+
+    def leaf(value: Any, is_shared: bool) -> Any:
+        return function(value, is_shared) if is_tensor(value) else value
+
+    return _map(leaf, value, is_shared)
+
+
+def map_parts(of_tensor: Callable, of_layer: Callable, value: Any) -> Any:
+    """As `map_tensors`, with a function for each Keras layer that is held too."""
+
+    def leaf(value: Any, _: bool) -> Any:
+        if is_tensor(value):
+            return of_tensor(value)
+        return of_layer(value) if isinstance(value, keras.layers.Layer) else value
+
+    return _map(leaf, value, False)
+
+
+def _map(leaf: Callable, value: Any, is_shared: bool) -> Any:
     if is_tensor(value):
-        return function(value, is_shared)
+        return leaf(value, is_shared)
     if isinstance(value, dict):
-        return {k: map_tensors(function, v, is_shared) for k, v in value.items()}
+        return {k: _map(leaf, v, is_shared) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        inner = [map_tensors(function, v, is_shared) for v in value]
+        inner = [_map(leaf, v, is_shared) for v in value]
         return type(value)(*inner) if hasattr(value, "_fields") else type(value)(inner)
     changed = {
-        f.name: map_tensors(
-            function,
+        f.name: _map(
+            leaf,
             getattr(value, f.name),
             is_shared or bool(f.metadata.get(SHARED)),
         )
         for f in _fields(value)
     }
-    return dataclasses.replace(value, **changed) if changed else value
+    return dataclasses.replace(value, **changed) if changed else leaf(value, is_shared)
 
 
 def is_tensor(value: Any) -> bool:

@@ -14,11 +14,12 @@ from hypertf.t5.config import T5Config
 from hypertf.t5.dropout import Dropout
 from hypertf.t5.feed_forward import Kernel
 from hypertf.t5.layer import Layer
+from hypertf.t5.layer_loop import Weights, run_blocks
 from hypertf.t5.lean_attention import Bias
 from hypertf.t5.norm import RMSNorm
 from hypertf.t5.relative_bias import relative_bias
 from hypertf.t5.remat import rematerialized
-from hypertf.t5.sites import StackSites
+from hypertf.t5.sites import Sites, StackSites
 from hypertf.types import Array, Tensor
 
 
@@ -31,11 +32,13 @@ class Stack(Layer):
         seed_generator: keras.random.SeedGenerator,
         decoder: bool = False,
         rematerialize: bool = False,
+        loop_layers: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.config = config
         self.decoder = decoder
+        self.loop_layers = loop_layers
         self.rematerialize = rematerialize
         self.seed_generator = seed_generator
         policy = {"dtype": self.dtype_policy}
@@ -92,21 +95,31 @@ class Stack(Layer):
         if token_mask is not None:
             token_mask = ops.cast(token_mask, "float32")[:, :, None]
         x = self.dropout(x, training=training)
-        for block, block_sites in zip(self.blocks, sites.blocks, strict=True):
-            run = block
-            if self.rematerialize and training:
-                run = functools.partial(rematerialized, block, self.seed_generator)
-            x = run(
-                x,
-                bias,
-                token_mask=token_mask,
-                memory=memory,
-                memory_bias=memory_bias,
-                sites=block_sites,
-                training=training,
-            )
+        x = self._run_blocks(
+            x,
+            sites.blocks,
+            bias=bias,
+            token_mask=token_mask,
+            memory=memory,
+            memory_bias=memory_bias,
+            training=training,
+        )
         x = self.rms_norm(x, token_mask, sites.norm_scale)
         return self.dropout(x, training=training)
+
+    def _run_blocks(self, x, sites, training, **inputs):
+        def run(block: Block, x: Tensor, sites: Sites, weights: Weights) -> Tensor:
+            if self.rematerialize and training:
+                block = functools.partial(
+                    rematerialized, block, self.seed_generator, weights
+                )
+            return block(x, sites=sites, training=training, **inputs)
+
+        if self.loop_layers:
+            return run_blocks(run, self.blocks, sites, self.seed_generator, x)
+        for block, block_sites in zip(self.blocks, sites, strict=True):
+            x = run(block, x, block_sites, ())
+        return x
 
     def with_tokens(
         self, x: Tensor, token_mask: Tensor | None, sites: StackSites

@@ -104,6 +104,7 @@ def cases():
     for changes in (
         {"precision": "float32"},
         {"rematerialize": True},
+        {"loop_layers": True},
         {"microbatches": 2},
         {"decoding": "beam", "beam_size": 2},
     ):

@@ -318,7 +318,7 @@ def test_rematerialized_dropout_goes_back_where_it_came_from():
         with tf.GradientTape() as tape:
             tape.watch(x)
             rest = {"sites": (), "training": True}
-            y = rematerialized(block, generator, x, tf.zeros([]), **rest)
+            y = rematerialized(block, generator, (), x, bias=tf.zeros([]), **rest)
         kept = tape.gradient(y, x).numpy() != 0
         np.testing.assert_array_equal(kept, y.numpy() != 0)
         assert 0.2 < kept.mean() < 0.8
