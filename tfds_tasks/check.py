@@ -11,6 +11,8 @@ too, and a few examples as the model will see them. The data is prepared on the 
 import collections
 import dataclasses
 import hashlib
+import os
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -183,6 +185,8 @@ def main(argv: list[str]) -> None:
         for task in mixture.tasks:
             lengths = FLAGS.inputs_length, FLAGS.targets_length
             print(report(task, vocabulary, *lengths, FLAGS.data_dir), flush=True)
+    except BrokenPipeError:  # whoever reads it, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         raise SystemExit(f"tfds_tasks.check: {error}") from None
 

@@ -60,6 +60,13 @@ def text_rows(
         number += 1
 
 
+def check_first(declaration: Declaration, data_dir: str | None = None) -> None:
+    """Reads the first row of each split's files: most of what is wrong shows there."""
+    for split, named in declaration.files.items():
+        if not is_tfds(named[0]):
+            next(text_rows(declaration, split, data_dir), None)
+
+
 def _is_unicode(text: str) -> bool:
     """Whether a text can be stored; JSON may hold halves of pairs, such as \\ud800."""
     if text.isascii():

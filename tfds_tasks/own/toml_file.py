@@ -33,7 +33,8 @@ def read(
 ) -> dict[str, Declaration]:
     """Reads the tasks that a file declares: {name: Declaration}, in its order.
 
-    Files that it names must exist; they are read here only for labels "from train".
+    Of files that it names the first row is read, before any is prepared, and for labels
+    "from train" all of them.
 
     Args:
         path: of the TOML file, local or gs://...; paths in it are relative to it.
@@ -61,6 +62,8 @@ def read(
         except BadKey as error:
             where = _place(path, text, name, error.key)
             raise ValueError(f"{where}: {error}") from None
+    for declaration in declarations.values():
+        rows.check_first(declaration, data_dir)
     return declarations
 
 

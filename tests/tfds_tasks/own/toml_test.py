@@ -150,6 +150,22 @@ def test_what_is_wrong_is_named_with_its_line(folder, text, error):
     assert "mine.toml" in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ("text\na\n", "unknown column 'label'"),
+        ("text,label\na,b\n", "unknown label 'b'"),
+    ],
+)
+def test_the_first_row_of_every_task_is_seen_before_any_is_prepared(
+    folder, rows, error
+):
+    (folder / "other.csv").write_text(rows)
+    (folder / "mine.toml").write_text(TABLE + TABLE.replace("topic", "other"))
+    with pytest.raises(ValueError, match=rf"\[other\] .*other.csv, .*{error}"):
+        toml_file.read(folder / "mine.toml")
+
+
 def test_a_name_in_two_files(folder):
     (folder / "other.toml").write_text(TABLE)
     with pytest.raises(ValueError, match="lists topic more than once"):
