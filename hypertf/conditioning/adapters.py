@@ -106,7 +106,7 @@ class AdapterSites(Sites):
             return None
         stack = "decoder" if self.norm_scales.shape[1] == 3 else "encoder"
         at = SUBLAYERS[stack].index(sublayer)
-        return self.norm_scales[:, at : at + 1]
+        return self.norm_scales[:, at : at + 1, :]
 
     def _adapter(self, y: Tensor, position: int) -> Tensor:
         """Eq. 3 for y [batch, length, d_model]."""
@@ -275,7 +275,8 @@ class Adapters(AdapterMethod):
         blocks = [block.fields(task_ids) for block in ours.blocks]
         norm_scale = None
         if ours.final_norm is not None:
-            norm_scale = tf.gather(ours.final_norm.scale.value, task_ids)[:, None]
+            norm_scale = tf.gather(ours.final_norm.scale.value, task_ids)
+            norm_scale = ops.expand_dims(norm_scale, 1)
         return StackSites(
             blocks=tuple(self.block_sites(self.cast(fields)) for fields in blocks),
             norm_scale=norm_scale,

@@ -9,6 +9,7 @@ where another grouping of the same sums touches less memory.
 import tensorflow as tf
 from keras import ops
 
+from hypertf.t5 import target
 from hypertf.t5.products import project
 from hypertf.t5.target import custom_gradient
 from hypertf.types import Tensor
@@ -62,7 +63,7 @@ def widen(scales: Tensor, size: int) -> Tensor:
     *outer, cells = ops.shape(scales)
     if cells == size:
         return scales
-    wide = ops.broadcast_to(scales[..., None], (*outer, cells, size // cells))
+    wide = ops.broadcast_to(ops.expand_dims(scales, -1), (*outer, cells, size // cells))
     return ops.reshape(wide, (*outer, size))
 
 
@@ -78,10 +79,10 @@ def _gated_kernels(kernel: Tensor, scales: Tensor) -> tuple:
     """psi(scales) * kernel of each example: [batch, d_r, in / d_r, out]."""
     (fan_in, fan_out), (_, d_r, d_c) = kernel.shape, scales.shape
     rows_of_cells = tf.reshape(kernel, (d_r, fan_in // d_r, fan_out))
-    wide = widen(scales, fan_out)[:, :, None]
+    wide = ops.expand_dims(widen(scales, fan_out), 2)
 
     # XLA sums as it multiplies; otherwise both products would be written to memory.
-    @tf.function(jit_compile=True, autograph=False)
+    @tf.function(jit_compile=not target.current().mesh, autograph=False)
     def gradients(upstream: Tensor, rows_of_cells: Tensor, wide: Tensor) -> tuple:
         of_scales = tf.reduce_sum(upstream * rows_of_cells, axis=2)
         return tf.reduce_sum(upstream * wide, axis=0), of_scales
@@ -100,7 +101,7 @@ def _by_inputs(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
     d_c = scales.shape[2]
     length = ops.shape(x)[1]
     by_column = widen(ops.transpose(scales, (2, 0, 1)), fan_in)  # [d_c, batch, in]
-    scaled = ops.reshape(x * by_column[:, :, None], (d_c, -1, fan_in))
+    scaled = ops.reshape(x * ops.expand_dims(by_column, 2), (d_c, -1, fan_in))
     columns = ops.reshape(kernel, (fan_in, d_c, fan_out // d_c))
     y = tf.einsum("cni,ico->nco", scaled, columns)
     return ops.reshape(y, (-1, length, fan_out))
@@ -116,7 +117,7 @@ def _by_outputs(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
     y = tf.einsum("nri,rio->rno", parts, rows_of_cells)
     y = ops.reshape(y, (d_r, -1, length, fan_out))
     by_row = widen(ops.transpose(scales, (1, 0, 2)), fan_out)  # [d_r, batch, out]
-    return ops.sum(y * by_row[:, :, None], axis=0)
+    return ops.sum(y * ops.expand_dims(by_row, 2), axis=0)
 
 
 FORMS = {"kernels": _by_kernels, "inputs": _by_inputs, "outputs": _by_outputs}

@@ -35,6 +35,7 @@ from hypertf.conditioning.parts import Linear, Weights, layer_norm
 from hypertf.conditioning.registry import register
 from hypertf.t5 import StackSites
 from hypertf.t5.layer import Layer
+from hypertf.t5.products import unstack
 from hypertf.t5.sites import STACKS
 from hypertf.t5.weights import add_weight, normal
 from hypertf.types import Tensor
@@ -216,11 +217,11 @@ class StackNetworks(Layer):
         """
         if self.sharing == "layer":
             return z
-        parts = [z[:, None], self.layer_embeddings[None]]
+        parts = [ops.expand_dims(z, 1), ops.expand_dims(self.layer_embeddings, 0)]
         shape = [ops.shape(z)[0], self.num_layers]
         if self.sharing == "stack":
-            parts = [part[:, :, None] for part in parts]
-            parts.append(self.position_embeddings[None, None])
+            parts = [ops.expand_dims(part, 2) for part in parts]
+            parts.append(ops.expand_dims(self.position_embeddings, (0, 1)))
             shape.append(len(POSITIONS))
         shape.append(self.feature_size)
         parts = [tf.broadcast_to(part, shape) for part in parts]
@@ -291,7 +292,7 @@ class HyperFormer(AdapterMethod):
             return StackSites.plain(self.num_layers(stack))
         fields = self.per_example(lambda ids, _: self.write(stack, ids), task_ids)
         # Unstacked, not sliced: the gradients of slices would be as large as the whole.
-        fields = {name: tf.unstack(value, axis=1) for name, value in fields.items()}
+        fields = {name: unstack(value, axis=1) for name, value in fields.items()}
         blocks = range(self.num_layers(stack))
         return StackSites(
             tuple(

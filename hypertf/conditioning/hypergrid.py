@@ -171,7 +171,7 @@ class Hypernetwork(Layer):
         In float32, like the token: what is rounded here moves whole cells.
         """
         rows, columns = _side(self.rows, token), _side(self.columns, token)
-        gates = rows[:, :, None] * columns[:, None]
+        gates = ops.expand_dims(rows, 2) * ops.expand_dims(columns, 1)
         if self.options.pooled == "logits":
             gates = _mean(gates)
         gates = ops.sigmoid(gates)
@@ -185,7 +185,7 @@ def _side(weight: keras.Variable | None, token: Tensor) -> Tensor:
     if weight is None:
         return ops.ones((1, 1), token.dtype)
     if len(weight.shape) == 1:
-        return ops.convert_to_tensor(weight)[None]
+        return ops.expand_dims(weight, 0)
     return ops.matmul(token, weight)
 
 
@@ -208,7 +208,7 @@ class GridSites(Sites):
         return frozenset(self.gates)
 
     def observe(self, x: Tensor, place: str) -> dict[str, Tensor] | None:
-        token = ops.cast(x[:, 0], "float32")
+        token = ops.cast(x[:, 0, :], "float32")
         before = place == "input"
         names = [name for name in self.gates if (name in ATTENTION) == before]
         return {name: self.gates[name](token) for name in names} or None
@@ -294,8 +294,8 @@ class HyperGrid(Method):
             for first in range(0, len(networks), len(kernels))
         )
         tokens = tf.gather(ops.convert_to_tensor(table), task_ids)
-        tokens = ops.cast(tokens, self.compute_dtype)
-        return StackSites(blocks, tokens=tokens[:, None])  # [batch, 1, d_model]
+        tokens = ops.expand_dims(ops.cast(tokens, self.compute_dtype), 1)
+        return StackSites(blocks, tokens=tokens)  # [batch, 1, d_model]
 
 
 register(HyperGrid, "hypergrid")

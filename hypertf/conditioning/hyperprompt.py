@@ -28,13 +28,13 @@ import dataclasses
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from hypertf.conditioning import options
 from hypertf.conditioning.method import Method
 from hypertf.conditioning.prompts import GlobalPrompts, SepPrompts, SharePrompts
 from hypertf.conditioning.registry import register
 from hypertf.t5 import Sites, StackSites
+from hypertf.t5.products import unstack
 from hypertf.types import Tensor
 
 REDUCTION = 32
@@ -150,7 +150,7 @@ class HyperPrompt(Method):
             axis=1,
             training=training and self.options.dropout,
         )
-        keys, values = (tf.unstack(x) for x in made)
+        keys, values = (unstack(x) for x in made)
         blocks = tuple(PromptSites(k, v) for k, v in zip(keys, values, strict=True))
         return StackSites(blocks, num_keys=prompts.length)
 

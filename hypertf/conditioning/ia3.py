@@ -102,7 +102,7 @@ class IA3(Method):
             return StackSites.plain(len(blocks))
 
         def of_examples(weight: keras.Variable) -> Tensor:
-            rows = tf.gather(weight.value, task_ids)[:, None]
+            rows = ops.expand_dims(tf.gather(weight.value, task_ids), 1)
             return ops.cast(rows, self.compute_dtype)
 
         return StackSites(

@@ -11,6 +11,7 @@ from keras import ops
 from hypertf.conditioning.options import Options
 from hypertf.conditioning.parts import look_up
 from hypertf.t5 import T5, Conditioner, StackSites, T5Config
+from hypertf.t5.dropout import uniform
 from hypertf.t5.layer import BuildsChildren
 from hypertf.types import Tensor
 
@@ -112,12 +113,10 @@ class Method(BuildsChildren, Conditioner):
         def dropout(x: Tensor) -> Tensor:
             if not training or not rate:
                 return x
-            draws = keras.random.uniform(
-                ops.shape(x), dtype="float32", seed=self.seed_generator
-            )
+            draws = uniform(ops.shape(x), self.seed_generator)
             mask = ops.where(draws >= rate, 1.0 / (1.0 - rate), 0.0)
             if task_ids is not None:
-                same = task_ids[:, None] == task_ids[None, :]
+                same = ops.expand_dims(task_ids, 1) == ops.expand_dims(task_ids, 0)
                 first = tf.argmax(tf.cast(same, tf.int32), axis=1)  # of each row's task
                 mask = tf.gather(mask, first, axis=axis)
             return x * ops.cast(mask, x.dtype)

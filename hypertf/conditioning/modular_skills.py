@@ -35,7 +35,9 @@ from hypertf.conditioning.method import Method
 from hypertf.conditioning.parts import uniform
 from hypertf.conditioning.registry import register
 from hypertf.t5 import StackSites
+from hypertf.t5.dropout import drawn
 from hypertf.t5.layer import Layer
+from hypertf.t5.products import unstack
 from hypertf.t5.weights import add_weight
 from hypertf.types import Tensor
 
@@ -198,7 +200,7 @@ class ModularSkills(Method):
         """Mixes z [blocks, batch, skills] of one kernel's weights in every block."""
         stacked = ops.cast(ops.stack([w.value for w in weights]), self.compute_dtype)
         mixed = tf.einsum("nbs,nsio->nbio", ops.cast(z, self.compute_dtype), stacked)
-        return ops.unstack(mixed, len(weights))
+        return unstack(mixed)
 
     def allocation(
         self, stack: StackSkills, task_ids: Tensor, seed: Tensor | None = None
@@ -221,8 +223,10 @@ class ModularSkills(Method):
 
 def logistic_noise(shape: tuple[int, ...], seed: Tensor) -> Tensor:
     """What added to logits makes their sigmoid a draw of the relaxed Bernoulli."""
-    uniform = tf.random.stateless_uniform(
-        shape, ops.cast(seed, "int32"), minval=1e-6, maxval=1.0 - 1e-6
+    uniform = drawn(
+        tf.random.stateless_uniform(
+            shape, ops.cast(seed, "int32"), minval=1e-6, maxval=1.0 - 1e-6
+        )
     )
     return ops.log(uniform) - ops.log(1.0 - uniform)
 

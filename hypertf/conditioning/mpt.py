@@ -75,7 +75,7 @@ class MPT(Method):
         rows = tf.gather(self.rows.value, task_ids)  # [n, rank, length]
         columns = tf.gather(self.columns.value, task_ids)  # [n, rank, d_model]
         part = tf.matmul(rows, columns, transpose_a=True)
-        return self.prompt.value[None] * part
+        return ops.expand_dims(self.prompt, 0) * part
 
 
 register(MPT, "mpt")

@@ -19,7 +19,7 @@ from hypertf.conditioning.options import Options
 from hypertf.conditioning.parts import Linear, uniform
 from hypertf.t5 import Sites, shared
 from hypertf.t5.layer import Layer
-from hypertf.t5.products import project
+from hypertf.t5.products import project, unstack
 from hypertf.t5.weights import add_weight, normal
 from hypertf.types import Tensor
 
@@ -143,9 +143,9 @@ def per_example(
     return tuple(
         ExampleAdapter(
             adapter.down,
-            adapter.down_bias[:, None],
+            ops.expand_dims(adapter.down_bias, 1),
             adapter.up,
-            adapter.up_bias[:, None],
+            ops.expand_dims(adapter.up_bias, 1),
             options.norm_input,
             options.activation,
         )
@@ -210,7 +210,7 @@ class Hypernetwork(Layer):
         for head, shape in zip(self.heads, self.shapes, strict=True):
             # One product for all blocks, block by block: each is then contiguous.
             y = ops.reshape(head(hidden), (self.num_layers, batch, *shape))
-            parts.append(ops.unstack(y, self.num_layers))
+            parts.append(unstack(y))
         return [Adapter(*parts_of_block) for parts_of_block in zip(*parts, strict=True)]
 
     def _hidden(self, vectors: Tensor) -> Tensor:
@@ -223,4 +223,4 @@ class Hypernetwork(Layer):
         layers = ops.cast(self.layer_embedding, self.compute_dtype)
         of_example = ops.matmul(vectors, kernel[: self.input_size])
         of_layer = ops.matmul(layers, kernel[self.input_size :]) + bias
-        return ops.relu(of_example[None] + of_layer[:, None])
+        return ops.relu(ops.expand_dims(of_example, 0) + ops.expand_dims(of_layer, 1))

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from hypertf.t5 import target
 from hypertf.t5.layer import Layer
 from hypertf.t5.target import custom_gradient
 from hypertf.t5.weights import add_weight
@@ -71,6 +72,8 @@ def look_up(x: Tensor, task_ids: Tensor, axis: int = 0) -> Tensor:
     would go through them one by one, and turn the tensor for an axis within it.
     """
     shape = x.shape
+    if target.current().mesh:
+        return _look_up_by_product(x, task_ids, axis)
     flat = [math.prod(shape[:axis]), -1, math.prod(shape[axis + 1 :])]
 
     @custom_gradient
@@ -83,6 +86,14 @@ def look_up(x: Tensor, task_ids: Tensor, axis: int = 0) -> Tensor:
         return tf.gather(x, task_ids, axis=axis), gradient
 
     return gather(x)
+
+
+def _look_up_by_product(x: Tensor, task_ids: Tensor, axis: int) -> Tensor:
+    """The same for tensors split over a mesh, where a gather within is not known."""
+    tasks = tf.one_hot(task_ids, x.shape[axis], dtype=x.dtype)  # [batch, tasks]
+    letters = "abcdefgh"[: len(x.shape)]
+    before, after = letters[:axis], letters[axis + 1 :]
+    return tf.einsum(f"nt,{before}t{after}->{before}n{after}", tasks, x)
 
 
 def layer_norm(x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:

@@ -118,7 +118,7 @@ class SharePrompts(Layer):
 
         `dropout` is a function of a tensor [blocks, n, ...].
         """
-        prompts = tf.gather(self.shared.prompts, task_ids)[None]
+        prompts = ops.expand_dims(tf.gather(self.shared.prompts, task_ids), 0)
         prompts = ops.cast(self.normed(prompts, "prompts"), self.compute_dtype)
         prompts = dropout(prompts)  # [blocks, n, length, d_model]
         local, made = self.local_networks(task_ids, dropout), []
@@ -180,8 +180,8 @@ class GlobalPrompts(SharePrompts):
     def layer_aware_task_embedding(self, task_ids: Tensor, dropout: Callable) -> Tensor:
         """The embedding I of every block and task: [blocks, tasks, t]."""
         w = self.shared
-        task = tf.gather(w.task_embedding, task_ids)[None]
-        layer = tf.convert_to_tensor(w.layer_embedding)[:, None]
+        task = ops.expand_dims(tf.gather(w.task_embedding, task_ids), 0)
+        layer = ops.expand_dims(w.layer_embedding, 1)
         shape = (self.num_layers, *ops.shape(task)[1:])
         both = [ops.broadcast_to(x, shape) for x in (task, layer)]
         x = ops.concatenate(both, axis=-1)

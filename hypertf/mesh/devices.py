@@ -131,6 +131,16 @@ def _distributed(variable, tensor, layout, mesh):
     return dtensor.DVariable(value, name=tensor.name, trainable=tensor.trained)
 
 
+def whole(variable: dtensor.DVariable) -> np.ndarray:
+    """The value of a laid out variable, put together from all devices.
+
+    Of several processes all have to call it.
+    """
+    value, mesh = variable.read_value(), variable.layout.mesh
+    replicated = dtensor.Layout.replicated(mesh, rank=len(variable.shape))
+    return dtensor.unpack(dtensor.relayout(value, replicated))[0].numpy()
+
+
 def bytes_by_device(laid_out: Iterable[dtensor.DVariable]) -> dict[str, int]:
     """Bytes that each device of this process holds, measured on its parts."""
     held = collections.Counter()

@@ -115,7 +115,7 @@ class Adafactor(AccumulatingOptimizer):
             return
         super().build(variables)
         self._slots = [self._create_slots(variable) for variable in variables]
-        self._is_relative = [self._takes_relative_steps(v) for v in variables]
+        self._is_relative = [self.takes_relative_steps(v) for v in variables]
 
     def slots(self, variable: Variable) -> dict[str, Variable]:
         """Returns a variable's state: `vr` and `vc`, or `v`; `m` with momentum."""
@@ -226,7 +226,8 @@ class Adafactor(AccumulatingOptimizer):
     def _is_relative_step(self, variable):
         return self._is_relative[variable_index(self, variable)]
 
-    def _takes_relative_steps(self, variable):
+    def takes_relative_steps(self, variable: Variable) -> bool:
+        """Tells whether the steps of a variable are relative to its size."""
         return self.multiply_by_parameter_scale and not any(
             re.search(pattern, _path(variable))
             for pattern in self.exclude_from_parameter_scale

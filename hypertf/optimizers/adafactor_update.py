@@ -11,7 +11,8 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from hypertf.optimizers.reductions import means, rms, weighted_means
+from hypertf.optimizers.reductions import means, rms, stack, unstack, weighted_means
+from hypertf.t5 import target
 from hypertf.types import Tensor
 
 # What to subtract from each of n weights, and their next slots.
@@ -33,7 +34,12 @@ class Options(Protocol):
 def groups_of(
     items: Iterable, shape_of: Callable, key_of: Callable, min_dim_size_to_factor: int
 ) -> list[list]:
-    """Splits items into lists of one shape and one key, none too large."""
+    """Splits items into lists of one shape and one key, none too large.
+
+    On a TPU each is alone: there stacks are copies that the compiler does not need.
+    """
+    if target.current().device == "TPU":
+        return [[item] for item in items]
     groups, open_groups = [], {}
     for item in items:
         shape, key = shape_of(item), (shape_of(item), key_of(item))
@@ -82,12 +88,12 @@ def full_changes(
 
     gradients: n tensors; slots: {"v": n tensors}; learning_rates [n].
     """
-    gradient = tf.stack(gradients)
+    gradient = stack(gradients)
     squares = tf.square(gradient) + options.epsilon1
     v = _average(slots["v"], squares, decay)
     update = gradient * tf.math.rsqrt(v)
-    clipped = _clip(learning_rates, rms(tf.unstack(update)), options)
-    return tf.unstack(update * _like(clipped, update)), {"v": tf.unstack(v)}
+    clipped = _clip(learning_rates, rms(unstack(update)), options)
+    return unstack(update * _like(clipped, update)), {"v": unstack(v)}
 
 
 def factored_changes(
@@ -104,7 +110,7 @@ def factored_changes(
     squares = [tf.square(gradient) for gradient in gradients]
     vr = _average(slots["vr"], means(squares, largest) + options.epsilon1, decay)
     vc = _average(slots["vc"], means(squares, second) + options.epsilon1, decay)
-    new_slots = {"vr": tf.unstack(vr), "vc": tf.unstack(vc)}
+    new_slots = {"vr": unstack(vr), "vc": unstack(vc)}
     # [n, *shape] with 1 in place of the axis that was averaged.
     vr, vc = tf.expand_dims(vr, largest + 1), tf.expand_dims(vc, second + 1)
     r = tf.math.rsqrt(vr)
@@ -113,13 +119,13 @@ def factored_changes(
     mean_squares = weighted_means(squares, second, r * r) * c * c
     update_rms = tf.sqrt(tf.reduce_mean(mean_squares, range(1, len(r.shape))))
     r *= _like(_clip(learning_rates, update_rms, options), r)
-    parts = zip(gradients, tf.unstack(r), tf.unstack(c), strict=True)
+    parts = zip(gradients, unstack(r), unstack(c), strict=True)
     return [gradient * r * c for gradient, r, c in parts], new_slots
 
 
 def _average(slots, squares, decay):
     # 1 - decay, not the power itself: so late steps round as in Mesh's runs.
-    return tf.stack(slots) * decay + squares * (1.0 - decay)
+    return stack(slots) * decay + squares * (1.0 - decay)
 
 
 def _clip(learning_rates, update_rms, options):

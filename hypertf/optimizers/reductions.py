@@ -12,20 +12,30 @@ from hypertf.t5 import target
 from hypertf.types import Tensor
 
 
+def stack(tensors: list[Tensor]) -> Tensor:
+    """Stacks tensors; one alone stays split over a mesh as it was."""
+    return tf.stack(tensors) if len(tensors) > 1 else tf.expand_dims(tensors[0], 0)
+
+
+def unstack(tensor: Tensor) -> list[Tensor]:
+    """Takes apart what was stacked."""
+    return tf.unstack(tensor) if tensor.shape[0] > 1 else [tf.squeeze(tensor, 0)]
+
+
 def means(tensors: list[Tensor], axis: int) -> Tensor:
     """Takes the mean of each along an axis."""
     if not _prefers_products(tensors[0]):
-        return tf.stack([tf.reduce_mean(x, axis) for x in tensors])
+        return stack([tf.reduce_mean(x, axis) for x in tensors])
     rows, columns = tensors[0].shape
     if axis == 1:
         ones = tf.ones([columns, 1])
-        sums = tf.stack([tf.matmul(x, ones) for x in tensors])  # [n, rows, 1]
+        sums = stack([tf.matmul(x, ones) for x in tensors])  # [n, rows, 1]
         return tf.reshape(sums, [-1, rows]) / columns
     # Rows are added up in groups, so that long float32 sums keep their digits.
     groups = math.gcd(rows, 64)
     ones = tf.ones([1, rows // groups])
     folded = [tf.reshape(x, [rows // groups, groups * columns]) for x in tensors]
-    sums = tf.stack([tf.matmul(ones, x) for x in folded])
+    sums = stack([tf.matmul(ones, x) for x in folded])
     return tf.reduce_sum(tf.reshape(sums, [-1, groups, columns]), 1) / rows
 
 
@@ -34,21 +44,21 @@ def weighted_means(tensors: list[Tensor], axis: int, weights: Tensor) -> Tensor:
 
     weights [n, ...] have size 1 along all other axes.
     """
-    weights = tf.unstack(weights)
+    weights = unstack(weights)
     pairs = list(zip(tensors, weights, strict=True))
     if not _prefers_products(tensors[0]):
-        return tf.stack([tf.reduce_mean(x * w, axis, keepdims=True) for x, w in pairs])
+        return stack([tf.reduce_mean(x * w, axis, keepdims=True) for x, w in pairs])
     if axis == 1:  # [rows, columns] x [1, columns]
         sums = [tf.matmul(x, w, transpose_b=True) for x, w in pairs]
     else:  # [rows, 1] x [rows, columns]
         sums = [tf.matmul(w, x, transpose_a=True) for x, w in pairs]
-    return tf.stack(sums) / tensors[0].shape[axis]
+    return stack(sums) / tensors[0].shape[axis]
 
 
 def rms(tensors: list[Tensor]) -> Tensor:
     """Takes the root mean square of all elements of each: [n]."""
     size = tensors[0].shape.num_elements()
-    return tf.sqrt(tf.stack([tf.nn.l2_loss(x) for x in tensors]) * (2 / size))
+    return tf.sqrt(stack([tf.nn.l2_loss(x) for x in tensors]) * (2 / size))
 
 
 def _prefers_products(x):
@@ -56,4 +66,5 @@ def _prefers_products(x):
 
     Other devices may round them to bfloat16 or TensorFloat-32.
     """
-    return len(x.shape) == 2 and target.current().device == "CPU"
+    asked = target.current()
+    return len(x.shape) == 2 and asked.device == "CPU" and not asked.mesh

@@ -127,7 +127,8 @@ class Attention(Layer):
 
     def _is_lean(self):
         """Whether products go straight into heads: kernels joined are copied there."""
-        return target.current().device == "TPU"
+        asked = target.current()
+        return asked.device == "TPU" or asked.mesh
 
     def _project(self, name, x, sites, observed):
         kernel, name = getattr(self, name), self.prefix + name

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from hypertf.t5 import target
 from hypertf.t5.layer import Layer
 from hypertf.types import Tensor
 
@@ -24,9 +25,26 @@ def dropout(
     shape = list(ops.shape(x))
     if shared_axis is not None:
         shape[shared_axis] = 1
-    draws = keras.random.uniform(tuple(shape), dtype="float32", seed=seed_generator)
-    mask = ops.where(draws >= rate, 1.0 / (1.0 - rate), 0.0)
+    mask = ops.where(
+        uniform(tuple(shape), seed_generator) >= rate, 1.0 / (1.0 - rate), 0.0
+    )
     return x * ops.cast(mask, x.dtype)
+
+
+def uniform(
+    shape: tuple[int, ...], seed_generator: keras.random.SeedGenerator
+) -> Tensor:
+    """Draws between 0 and 1, in float32."""
+    return drawn(keras.random.uniform(shape, dtype="float32", seed=seed_generator))
+
+
+def drawn(draws: Tensor) -> Tensor:
+    """Random numbers as one device draws them, on a mesh too.
+
+    There each device would otherwise draw its part by itself.
+    """
+    whole = target.current().whole
+    return draws if whole is None else whole(draws)
 
 
 class Dropout(Layer):

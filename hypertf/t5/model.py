@@ -104,7 +104,7 @@ class T5(keras.Model):
         memory, memory_mask = self.encode(inputs, training)
         sites = self.decoder_sites(inputs, memory, memory_mask, training)
         segments = inputs.get(DECODER_SEGMENT_IDS)
-        memory_visible = memory_mask[:, None]
+        memory_visible = ops.expand_dims(memory_mask, 1)
         if segments is not None:
             memory_visible = _same(segments, inputs[ENCODER_SEGMENT_IDS])
         x = self.decoder(
@@ -117,7 +117,7 @@ class T5(keras.Model):
             memory_bias=mask_bias(memory_visible),
             training=training,
         )
-        return self.logits(x[:, sites.num_tokens :])
+        return self.logits(x[:, sites.num_tokens :, :])
 
     def check(self, inputs: Batch, required: Sequence[str]) -> None:
         """Raises one clear error on bad input; see `hypertf.t5.inputs`."""

@@ -60,6 +60,14 @@ def project_from_heads(x: Tensor, kernel: Array) -> Tensor:
     return tf.einsum("bhld,hdo->blo", x, kernel)
 
 
+def unstack(x: Tensor, axis: int = 0) -> list[Tensor]:
+    """Takes x apart along an axis."""
+    if not target.current().mesh:
+        return tf.unstack(x, axis=axis)
+    parts = tf.split(x, x.shape[axis], axis)  # DTensor knows no way to unstack
+    return [tf.squeeze(part, axis) for part in parts]
+
+
 def _flat(x, kernel):
     """One product of two matrices: TensorFlow's own kernels are best at those."""
     size, out = kernel.shape
@@ -82,13 +90,13 @@ def _rows(x):
 
 
 def _has_few_rows(x):
-    """Whether x is that of a decoding step, on CPU under XLA.
+    """Whether x is that of a decoding step, on one CPU under XLA.
 
     A served batch is unknown when traced. Its decoding steps are told by their length,
     which is the number of beams.
     """
     asked = target.current()
-    if not asked.xla or asked.device != "CPU":
+    if not asked.xla or asked.device != "CPU" or asked.mesh:
         return False
     rows = _rows(x)
     if rows is None:

@@ -199,7 +199,7 @@ def mask_bias(visible: Array) -> Array:
     """
     if isinstance(visible, np.ndarray):
         return np.where(visible, 0.0, MASKED).astype("float32")[:, None]
-    return ops.where(visible, 0.0, MASKED)[:, None]
+    return ops.expand_dims(ops.where(visible, 0.0, MASKED), 1)
 
 
 def _always_visible(bias: Array, num_keys: int) -> Array:

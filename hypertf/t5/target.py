@@ -27,11 +27,19 @@ class Target:
         xla: whether XLA may compile it. If not, shapes may be unknown when it is
             traced, and no op may need the compiler.
         gradients: whether anybody may ask for gradients.
+        whole: None, or if tensors are split over a mesh of devices, what lays one out
+            whole on each of them. Not every op can be split; see `hypertf.mesh`.
     """
 
     device: str
     xla: bool = True
     gradients: bool = True
+    whole: Callable[[tf.Tensor], tf.Tensor] | None = None
+
+    @property
+    def mesh(self) -> bool:
+        """Whether tensors are split over a mesh of devices."""
+        return self.whole is not None
 
 
 _asked: contextvars.ContextVar[Target | None] = contextvars.ContextVar(
@@ -46,10 +54,13 @@ def current() -> Target:
 
 @contextlib.contextmanager
 def tracing_for(
-    device: str | None = None, xla: bool = True, gradients: bool = True
+    device: str | None = None,
+    xla: bool = True,
+    gradients: bool = True,
+    whole: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> Iterator[Target]:
     """Traces what is in the block for a kind of device, by default this machine's."""
-    target = Target(device or _device_here(), xla, gradients)
+    target = Target(device or _device_here(), xla, gradients, whole)
     token = _asked.set(target)
     try:
         yield target

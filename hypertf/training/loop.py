@@ -176,6 +176,7 @@ class Loop:
 
     def _save(self, step, must):
         """A write that fails is tried again at the next look, unless it is the last."""
+        self.train_step.gather()
         self._check_state(step)
         try:
             self.folder.save(self.train_step.model, self.train_step.optimizer, step)

@@ -22,7 +22,8 @@ def token_losses(
     smoothing spreads its mass over the vocabulary.
     """
     targets = ops.cast(targets, "int32")
-    if target.current().device != "CPU":
+    asked = target.current()
+    if asked.device != "CPU" or asked.mesh:
         loss = _lean_losses(logits, targets, z_loss, label_smoothing)
         return ops.where(targets > 0, loss, 0.0)
     logits = ops.cast(logits, "float32")
@@ -47,7 +48,7 @@ def _lean_losses(
     """
     logits = tf.convert_to_tensor(logits)
     vocabulary = logits.shape[-1]
-    is_target = tf.equal(tf.range(vocabulary), targets[..., None])
+    is_target = tf.equal(tf.range(vocabulary), tf.expand_dims(targets, -1))
 
     @tf.custom_gradient
     def losses(logits):
@@ -60,11 +61,11 @@ def _lean_losses(
 
         def gradient(upstream):
             scores = tf.cast(logits, tf.float32)
-            share = tf.exp(scores - log_z[..., None])
-            share *= (1 + 2 * z_loss * log_z)[..., None]
+            share = tf.exp(scores - tf.expand_dims(log_z, -1))
+            share *= tf.expand_dims(1 + 2 * z_loss * log_z, -1)
             wanted = tf.where(is_target, 1 - label_smoothing, 0.0)
             slope = share - wanted - label_smoothing / vocabulary
-            return tf.cast(upstream[..., None] * slope, logits.dtype)
+            return tf.cast(tf.expand_dims(upstream, -1) * slope, logits.dtype)
 
         return loss, gradient
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from hypertf.t5 import T5
 from hypertf.t5.inputs import OF_MODEL, TARGETS, TASK_IDS, only
 from hypertf.training.loss import NORMALIZATIONS, token_losses
-from hypertf.types import Batch
+from hypertf.types import Batch, Tensor
 
 Totals = dict[str, np.ndarray]  # see `TrainStep.run`
 
@@ -101,6 +101,9 @@ class TrainStep:
             raise ValueError("jit_compile=False, expected True for a compiled update")
         return self._update
 
+    def gather(self) -> None:
+        """Brings what was trained into the model and its optimizer: there it is."""
+
     def any_process(self, asked: bool) -> bool:
         """Tells whether any process was asked to; all of them get the same answer.
 
@@ -170,12 +173,7 @@ class TrainStep:
 
     def _seeds(self, step, replica):
         """A state for each of the model's random generators."""
-        seed = tf.random.experimental.stateless_fold_in(
-            tf.constant([self.seed, 0], tf.int64), step
-        )
-        seed = tf.random.experimental.stateless_fold_in(seed, replica)
-        fold = tf.random.experimental.stateless_fold_in
-        return [fold(seed, i) for i in range(len(self._random_states))]
+        return seeds(self.seed, step, replica, len(self._random_states))
 
     def _batch_size(self, targets, replica):
         """What the loss of the global batch is divided by."""
@@ -230,22 +228,7 @@ class TrainStep:
             loss, self._variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
         gradients = [tf.convert_to_tensor(g) for g in gradients]
-        return gradients, self._metrics(losses, batch)
-
-    def _metrics(self, losses, batch):
-        """Sums over each task's examples; rows without a target do not count."""
-        real = tf.cast(batch[TARGETS] > 0, tf.float32)
-        tokens = tf.reduce_sum(real, axis=1)
-        sums = {
-            "loss": tf.reduce_sum(losses, axis=1),
-            "tokens": tokens,
-            "examples": tf.cast(tokens > 0, tf.float32),
-        }
-        task_ids = batch.get(TASK_IDS, tf.zeros_like(batch[TARGETS][:, 0]))
-        return {
-            name: tf.math.unsorted_segment_sum(value, task_ids, self.num_tasks)
-            for name, value in sums.items()
-        }
+        return gradients, sums_by_task(losses, batch, self.num_tasks)
 
     def _clipped(self, gradients, replica):
         """The norm is that of the sum over replicas.
@@ -258,6 +241,35 @@ class TrainStep:
             gradients = replica.all_reduce("SUM", gradients)
         gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm)
         return [g / replicas for g in gradients] if replicas > 1 else gradients
+
+
+def seeds(seed: int, step: Tensor, replica: Tensor | int, count: int) -> list[Tensor]:
+    """States of random generators: a function of seed, step and replica."""
+    fold = tf.random.experimental.stateless_fold_in
+    of_step = fold(tf.constant([seed, 0], tf.int64), step)
+    of_replica = fold(of_step, replica)
+    return [fold(of_replica, i) for i in range(count)]
+
+
+def sums_by_task(losses: Tensor, batch: Batch, num_tasks: int) -> dict[str, Tensor]:
+    """Sums "loss", "tokens" and "examples" of each task, [tasks].
+
+    Rows without a target do not count. losses are [batch, length].
+    """
+    real = tf.cast(batch[TARGETS] > 0, tf.float32)
+    tokens = tf.reduce_sum(real, axis=1)
+    sums = {
+        "loss": tf.reduce_sum(losses, axis=1),
+        "tokens": tokens,
+        "examples": tf.cast(tokens > 0, tf.float32),
+    }
+    task_ids = batch.get(TASK_IDS)
+    if task_ids is None:
+        task_ids = tf.zeros_like(batch[TARGETS][:, 0])
+    return {
+        name: tf.math.unsorted_segment_sum(value, task_ids, num_tasks)
+        for name, value in sums.items()
+    }
 
 
 def random_states(model: T5) -> list[keras.Variable]:

@@ -10,7 +10,6 @@ import sys
 
 import keras
 import numpy as np
-from tensorflow.experimental import dtensor
 
 import hypertf
 from hypertf.mesh import devices, parse_layout, parse_shape
@@ -36,22 +35,18 @@ def held(method, mesh):
         "weights": devices.bytes_by_device(weights.values()),
         "slots": devices.bytes_by_device(slots.values()),
         "same": all(
-            np.array_equal(whole(weights[name]), np.asarray(weight))
+            np.array_equal(devices.whole(weights[name]), np.asarray(weight))
             for name, weight in named_weights(model).items()
         ),
         "slots_same": all(
-            np.array_equal(whole(slots[f"{name}_slot_{slot}"]), np.asarray(value))
+            np.array_equal(
+                devices.whole(slots[f"{name}_slot_{slot}"]), np.asarray(value)
+            )
             for name, weight in named_weights(model).items()
             if weight.trainable
             for slot, value in optimizer.slots(weight).items()
         ),
     }
-
-
-def whole(variable):
-    """The value of a laid out variable, put together from all devices."""
-    layout = dtensor.Layout.replicated(variable.layout.mesh, len(variable.shape))
-    return np.asarray(dtensor.unpack(dtensor.relayout(variable, layout))[0])
 
 
 def main(shapes):

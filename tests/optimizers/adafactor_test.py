@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from hypertf.optimizers import Adafactor, adafactor_update, reductions
+from hypertf.t5 import target
 
 SHAPES = [
     (),
@@ -175,6 +176,8 @@ def test_groups_are_of_one_kind_and_not_too_large():
     ]
     assert [len(group) for group in groups([small] * 40)] == [16, 16, 8]
     assert [len(group) for group in groups([(64, 512, 16)] * 3)] == [1, 1, 1]
+    with target.tracing_for("TPU"):
+        assert groups([small, small, (7,), (7,)]) == [[0], [1], [2], [3]]
 
 
 def test_one_more_weight_of_a_shape_costs_few_operations():

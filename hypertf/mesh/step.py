@@ -1,0 +1,291 @@
+"""A training step on a mesh: weights, slots and batch are split, the results are not.
+
+    step = MeshStep(model, hypertf.Adafactor(), mesh, parse_layout(), num_tasks=8)
+    totals = step.one(batch)  # the batch of all devices, as numpy arrays
+
+Weights and slots are copied out of the model and its optimizer into variables that are
+laid out over the mesh. The model runs on those: it reads them in place of its own. So
+loss, gradients and updates are those of `hypertf.training.TrainStep` on one device.
+"""
+
+import math
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow.experimental import dtensor
+
+from hypertf.keras_internals import micro_steps
+from hypertf.mesh import devices, processes
+from hypertf.mesh.layouts import Layout
+from hypertf.mesh.tensors import Named, slots, variables
+from hypertf.optimizers import Adafactor
+from hypertf.t5 import T5, named_weights, target
+from hypertf.t5.inputs import OF_MODEL, TARGETS, only
+from hypertf.training.loss import NORMALIZATIONS, token_losses
+from hypertf.training.step import Totals, random_states, seeds, sums_by_task
+from hypertf.types import Batch
+
+_TAKEN = (*OF_MODEL, TARGETS)
+# Options of every Keras optimizer that are not carried out on a mesh.
+_UNSUPPORTED = (
+    "weight_decay",
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "use_ema",
+    "gradient_accumulation_steps",
+    "loss_scale_factor",
+)
+
+
+class MeshStep:
+    """Updates weights that are split over a mesh, by global batches.
+
+    Args:
+        model: a `hypertf.T5`, built; its own variables stay as they are.
+        optimizer: an `Adafactor`; its state is where training starts from.
+        mesh: of `hypertf.mesh.devices.create_mesh`.
+        layout: the rules by which weights, slots and batches are split.
+        num_tasks, clip_norm, z_loss, label_smoothing, normalization, seed: as in
+            `hypertf.training.TrainStep`.
+
+    Attributes:
+        weights: `{name: DVariable}`.
+        slots: `{name_slot_v: DVariable}` and so on, of the weights that are trained.
+        step: a DVariable that counts the steps taken. One that was not would have the
+            step expanded anew whenever it changes.
+
+    A `hypertf.training.Loop` takes it in place of a `TrainStep`. It saves what was
+    gathered, so that a run goes on with other meshes, or without one.
+    """
+
+    def __init__(
+        self,
+        model: T5,
+        optimizer: Adafactor,
+        mesh: dtensor.Mesh,
+        layout: Layout,
+        num_tasks: int,
+        clip_norm: float | None = None,
+        z_loss: float = 1e-4,
+        label_smoothing: float = 0.0,
+        normalization: str = "target_size",
+        seed: int = 0,
+    ) -> None:
+        if normalization not in NORMALIZATIONS:
+            raise ValueError(
+                f"normalization={normalization!r}, expected one of "
+                f"{', '.join(NORMALIZATIONS)}"
+            )
+        _check_optimizer(optimizer)
+        self.model, self.optimizer, self.num_tasks = model, optimizer, num_tasks
+        self.mesh, self.layout, self.clip_norm = mesh, layout, clip_norm
+        self.z_loss, self.label_smoothing = z_loss, label_smoothing
+        self.normalization, self.seed = normalization, seed
+        optimizer.build(model.trainable_variables)
+        self.weights = devices.distribute(model, layout, mesh)
+        self.slots = devices.distribute_slots(optimizer, model, layout, mesh)
+        self.step = self._scalar("step", np.int64(optimizer.iterations))
+        self._rate = None
+        if isinstance(optimizer.learning_rate, keras.Variable):
+            self._rate = self._scalar("rate", np.float32(optimizer.learning_rate))
+        self._named = named_weights(model)
+        self._trained = {v.name: v for v in variables(model) if v.trained}
+        self._random_states = random_states(model)
+        self._function = tf.function(self._update, autograph=False)
+        # Of the data: each process reads all of it.
+        self.strategy = tf.distribute.get_strategy()
+
+    def one(self, batch: Batch) -> Totals:
+        """Takes the next step with a global batch of numpy arrays.
+
+        Every process gives the whole batch and hands its own devices their rows.
+
+        Returns:
+            {"loss", "tokens", "examples"}: sums over the batch, [tasks] each.
+        """
+        self.model.check(only(batch, OF_MODEL), OF_MODEL[:2])
+        if self._rate is not None:
+            self._rate.assign(
+                self._whole_value(np.float32(self.optimizer.learning_rate))
+            )
+        batch = {n: np.asarray(x) for n, x in only(batch, _TAKEN).items()}
+        shapes = tuple((name, x.shape[1:]) for name, x in batch.items())
+        totals = self._function(self._lay_out(batch), shapes)
+        return {name: dtensor.unpack(x)[0].numpy() for name, x in totals.items()}
+
+    def run(self, iterator: Iterator[Batch], step: int, num_steps: int) -> Totals:
+        """Takes `num_steps` batches, as `hypertf.training.TrainStep.run` does.
+
+        `step`, the number of the first of them, must be the one that is next.
+        """
+        at = int(devices.whole(self.step))
+        if step != at:
+            raise ValueError(f"step={step}, expected {at}, the next one of the mesh")
+        none = np.zeros([self.num_tasks], "float32")
+        totals = {"loss": none, "tokens": none, "examples": none}
+        bad = {"bad_step": np.int64(-1), "bad_examples": none}
+        for i in range(num_steps):
+            more = self.one(next(iterator))
+            totals = {name: totals[name] + more[name] for name in totals}
+            if bad["bad_step"] < 0 and not np.isfinite(more["loss"].sum()):
+                bad = {"bad_step": np.int64(at + i), "bad_examples": more["examples"]}
+        self.optimizer.set_step(at + num_steps)  # for those who ask for its rate
+        return {**totals, **bad}
+
+    def any_process(self, asked: bool) -> bool:
+        """Tells whether any process was asked to; all of them have to call it."""
+        return processes.any_process(self.mesh, asked)
+
+    def all_processes_have(self, number: int) -> bool:
+        """Tells whether all processes call this with the same whole number."""
+        return processes.all_processes_have(self.mesh, number)
+
+    def gather(self) -> None:
+        """Copies weights, slots and step back into the model and its optimizer.
+
+        From there they are saved, evaluated and exported, or laid out over another
+        mesh by a new `MeshStep`. This process then holds the whole model.
+        """
+        for name, variable in self.weights.items():
+            self._named[name].assign(devices.whole(variable))
+        for name in self._trained:
+            own = self.optimizer.slots(self._named[name])
+            for slot, variable in self._slots_of(name).items():
+                own[slot].assign(devices.whole(variable))
+        self.optimizer.set_step(int(devices.whole(self.step)))
+
+    @property
+    def traces(self) -> int:
+        """How often the step was traced; each time it is expanded, which takes long."""
+        return self._function.experimental_get_tracing_count()
+
+    def _lay_out(self, batch):
+        """The arrays of a batch side by side, [batch, columns].
+
+        DTensor takes a small array by itself, such as task ids, for a constant, and
+        expands the step again when it changes.
+        """
+        columns = [x.reshape([len(x), -1]).astype("int32") for x in batch.values()]
+        joined = np.concatenate(columns, axis=1)
+        tensor = Named("batch", ("batch", "columns"), joined.shape)
+        return devices.put(joined, devices.layout_on(tensor, self.layout, self.mesh))
+
+    def _scalar(self, name, value):
+        return dtensor.DVariable(self._whole_value(value), name=name, trainable=False)
+
+    def _whole_value(self, value):
+        return devices.put(value, dtensor.Layout.replicated(self.mesh, rank=0))
+
+    def _whole(self, x):
+        return dtensor.relayout(x, dtensor.Layout.replicated(self.mesh, len(x.shape)))
+
+    def _update(self, joined, shapes):
+        with target.tracing_for(whole=self._whole):
+            batch = _taken_apart(joined, shapes)
+            step = self.step.read_value()
+            gradients, metrics = self._gradients(batch, step)
+            if self.clip_norm is not None:
+                names, values = list(gradients), list(gradients.values())
+                values, _ = tf.clip_by_global_norm(values, self.clip_norm)
+                gradients = dict(zip(names, values, strict=True))
+            rate = self._learning_rate(step)
+            for name, gradient in gradients.items():
+                self._update_one(name, gradient, step, rate)
+            self.step.assign(step + 1)
+            return {name: self._whole(x) for name, x in metrics.items()}
+
+    def _gradients(self, batch, step):
+        """Gradients of the loss by the weights' names, and sums per task."""
+        values = {name: v.read_value() for name, v in self.weights.items()}
+        trained = [values[name] for name in self._trained]
+        states = zip(self._random_states, self._seeds(step), strict=True)
+        mapping = [(self._named[name], value) for name, value in values.items()]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(trained)
+            with keras.StatelessScope(state_mapping=[*mapping, *states]):
+                logits = self.model(only(batch, OF_MODEL), training=True)
+            losses = token_losses(
+                logits, batch[TARGETS], self.z_loss, self.label_smoothing
+            )
+            loss = tf.reduce_sum(losses) / self._batch_size(batch[TARGETS])
+        gradients = tape.gradient(
+            loss, trained, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        laid_out = {
+            name: dtensor.relayout(tf.convert_to_tensor(g), self.weights[name].layout)
+            for name, g in zip(self._trained, gradients, strict=True)
+        }
+        return laid_out, sums_by_task(losses, batch, self.num_tasks)
+
+    def _seeds(self, step):
+        """What `TrainStep` on one device would have: that of replica 0."""
+        made = seeds(self.seed, step, 0, len(self._random_states))
+        return [
+            self._whole(tf.cast(seed, state.dtype))
+            for seed, state in zip(made, self._random_states, strict=True)
+        ]
+
+    def _batch_size(self, targets):
+        if self.normalization == "target_size":
+            return float(targets.shape[0] * targets.shape[1])
+        return tf.maximum(tf.reduce_sum(tf.cast(targets > 0, tf.float32)), 1.0)
+
+    def _learning_rate(self, step):
+        if self._rate is not None:
+            return self._rate.read_value()
+        steps = micro_steps(self.optimizer)
+        state = [(steps, tf.cast(step, steps.dtype))]
+        with keras.StatelessScope(state_mapping=state):
+            return tf.cast(self.optimizer.learning_rate, tf.float32)
+
+    def _slots_of(self, name):
+        """The slots of a weight: `{"v": DVariable}`, or "vr" and "vc"."""
+        least = self.optimizer.min_dim_size_to_factor
+        return {
+            tensor.name.rpartition("_slot_")[2]: self.slots[tensor.name]
+            for tensor in slots(self._trained[name], least)
+        }
+
+    def _update_one(self, name, gradient, step, rate):
+        """One weight at a time: DTensor goes wrong on stacks of several processes."""
+        own, weight = self._slots_of(name), self.weights[name]
+        value = tf.cast(weight.read_value(), tf.float32)
+        changes, new_slots = self.optimizer.compute_changes(
+            [tf.cast(gradient, tf.float32)],
+            [value],
+            {slot: [variable.read_value()] for slot, variable in own.items()},
+            tf.cast(step, tf.float32),
+            rate,
+            self.optimizer.takes_relative_steps(self._named[name]),
+        )
+        for slot, variable in own.items():
+            variable.assign(dtensor.relayout(new_slots[slot][0], variable.layout))
+        new = dtensor.relayout(value - changes[0], weight.layout)
+        weight.assign(tf.cast(new, weight.dtype))
+
+
+def _taken_apart(joined, shapes):
+    """The parts of a batch by name, of arrays side by side."""
+    batch, start = {}, 0
+    for name, shape in shapes:
+        end = start + math.prod(shape)
+        batch[name] = joined[:, start:end] if shape else joined[:, start]
+        start = end
+    return batch
+
+
+def _check_optimizer(optimizer):
+    if not isinstance(optimizer, Adafactor):
+        raise ValueError(
+            f"optimizer {type(optimizer).__name__}: only hypertf.Adafactor runs on a "
+            "mesh"
+        )
+    if optimizer.beta1:
+        raise ValueError(f"Adafactor beta1={optimizer.beta1}: expected 0 on a mesh")
+    for option in _UNSUPPORTED:
+        value = getattr(optimizer, option, None)
+        if value:
+            raise ValueError(f"Adafactor {option}={value!r}: not carried out on a mesh")
