@@ -5,6 +5,8 @@
     python -m experiments.bench --suite=input --data_dir=... --vocabulary=spiece.model
     python -m experiments.bench --suite=decode    # the SavedModel beside CTranslate2
     python -m experiments.bench --suite=serving   # the development server under load
+    python -m experiments.bench --suite=mesh      # meshes of virtual CPU devices
+    python -m experiments.bench --suite=tpu       # steps by the TPU compiler's count
 
 Everything is timed in turns within one run, because machines are noisy: read the
 ratios. Prints a table and writes a JSON file. Peers that are not installed are left
@@ -21,9 +23,11 @@ from absl import flags
 from experiments.benchmarks import (
     decode_suite,
     input_suite,
+    mesh_suite,
     method_suite,
     serving_suite,
     t5_suite,
+    tpu_suite,
 )
 from experiments.benchmarks.timing import Options, machine
 from experiments.runs import components, program
@@ -34,15 +38,18 @@ SUITES = {
     "methods": method_suite.run,
     "decode": decode_suite.run,
     "serving": serving_suite.run,
+    "mesh": mesh_suite.run,
+    "tpu": tpu_suite.run,
 }
 DEFAULTS = Options()
+SIZES = {"mesh": "t5-nano"}  # where it is not the default
 
 
 def bench(
     suite: str = "t5",
     *,
     rounds: int = DEFAULTS.rounds,
-    size: str = DEFAULTS.size,
+    size: str | None = None,
     only: Sequence[str] = (),
     data_dir: str | os.PathLike | None = None,
     vocabulary: str = DEFAULTS.vocabulary,
@@ -58,10 +65,11 @@ def bench(
     ```
 
     Args:
-        suite: "t5", "methods", "input", "decode" or "serving".
+        suite: "t5", "methods", "input", "decode", "serving", "mesh" or "tpu".
         rounds: turns that every case gets.
-        size: of the model.
-        only: operations or methods to measure; all by default.
+        size: of the model; t5-small by default, t5-nano for "mesh".
+        only: operations, methods or meshes ("batch:2;model:2") to measure; all by
+            default.
         data_dir: where TFDS has prepared its data, for "input".
         vocabulary: SentencePiece file, preset, or "nano", for "input".
         output: JSON file; out/bench_<suite>.json by default.
@@ -70,7 +78,7 @@ def bench(
         raise ValueError(f"suite={suite!r}, expected one of {', '.join(SUITES)}")
     path = pathlib.Path(components.expand(output) or f"out/bench_{suite}.json")
     options = Options(
-        size=size,
+        size=size or SIZES.get(suite, DEFAULTS.size),
         rounds=rounds,
         only=tuple(only),
         data_dir=components.expand(data_dir),
@@ -95,7 +103,9 @@ def _define(values):
         lower_bound=1,
         **options,
     )
-    flags.DEFINE_string("size", DEFAULTS.size, "Size of the model.", **options)
+    flags.DEFINE_string(
+        "size", None, "Size of the model; t5-small or t5-nano by default.", **options
+    )
     flags.DEFINE_list(
         "only", [], "Measure these operations only; all by default.", **options
     )

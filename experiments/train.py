@@ -3,6 +3,8 @@
     python -m experiments.train --config=nano --model_dir=/tmp/nano
     python -m experiments.train --model=t5-base --init=PATH \\
         --conditioner=hyperprompt-global --mixture=en_mix --model_dir=gs://...
+    python -m experiments.train --config=nano --mesh_shape=batch:2,model:2 \\
+        --model_dir=/tmp/mesh
 
 Started again with the same model_dir it goes on from the newest checkpoint, to the
 same weights as a run that never stopped. SIGTERM saves and ends. --verbosity=1 prints
@@ -14,7 +16,7 @@ import os
 from absl import app, flags
 
 from experiments.configs import Config, config_names, get_config
-from experiments.runs import components, program
+from experiments.runs import components, on_mesh, program
 from experiments.runs import flags as run_flags
 from experiments.runs.training_run import train_run
 
@@ -27,6 +29,9 @@ def train(
     strategy: str = "auto",
     tpu: str | None = None,
     profile: bool = False,
+    mesh_shape: str | None = None,
+    layout: str | None = None,
+    cores_per_replica: int | None = None,
 ) -> int:
     """Trains a configuration to its last step; returns the step reached.
 
@@ -45,11 +50,19 @@ def train(
         strategy: devices to train on, one of `hypertf.training.STRATEGIES`.
         tpu: name of the TPU; "local" on a TPU VM.
         profile: print the share of time spent waiting for data; a bit slower.
+        mesh_shape: a mesh to split the model over, such as "batch:2,model:4", or a
+            TPU's name with `cores_per_replica`.
+        layout: what is split over it, by default as T5's; see `hypertf.mesh`.
+        cores_per_replica: over how many devices of the TPU the model is split.
     """
     if isinstance(config, str):
         config = get_config(config)
     model_dir, data_dir = components.expand(model_dir), components.expand(data_dir)
-    return train_run(config, model_dir, data_dir, strategy, tpu, profile)
+    asked = on_mesh.asked(mesh_shape, layout, cores_per_replica, strategy, tpu)
+    return train_run(config, model_dir, data_dir, strategy, tpu, profile, asked)
+
+
+MESH = ("mesh_shape", "layout", "cores_per_replica")
 
 
 def _define(values):
@@ -57,6 +70,27 @@ def _define(values):
     run_flags.define_devices(values)
     flags.DEFINE_string(
         "model_dir", None, "Folder of the run, local or gs://...", flag_values=values
+    )
+    flags.DEFINE_string(
+        "mesh_shape",
+        None,
+        'A mesh of devices to split the model over, such as "batch:2,model:4", or the '
+        "name of a TPU, such as v3-8.",
+        flag_values=values,
+    )
+    flags.DEFINE_string(
+        "layout",
+        None,
+        'What is split over the mesh, such as "batch:batch,d_ff:model"; by default '
+        "as T5's runs.",
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "cores_per_replica",
+        None,
+        "Over how many devices the model is split where mesh_shape names a TPU.",
+        lower_bound=1,
+        flag_values=values,
     )
     flags.DEFINE_boolean(
         "profile",
@@ -72,7 +106,7 @@ def _call(values):
         return
     if values.model_dir is None:
         raise app.UsageError("--model_dir is not set; expected a folder for the run")
-    options = program.given(values, "data_dir", "strategy", "tpu", "profile")
+    options = program.given(values, "data_dir", "strategy", "tpu", "profile", *MESH)
     train(run_flags.config_of(values), values.model_dir, **options)
 
 

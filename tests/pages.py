@@ -55,8 +55,10 @@ def check_command(words, extras):
     if words[0] == "make":
         check_targets(words[1:])
     elif words[0] == "pip":
-        for extra in re.findall(r"\[(\w+)\]", " ".join(words)):
-            assert extra in extras, f"{shlex.join(words)}: expected one of {[*extras]}"
+        for names in re.findall(r"\[([^\]]*)\]", " ".join(words)):
+            for extra in names.split(","):
+                known = f"expected one of {[*extras]}"
+                assert extra.strip() in extras, f"{shlex.join(words)}: {known}"
     elif words[0] == "python":
         assert words[1] == "-m", shlex.join(words)
         check_program(words[2], words[3:])

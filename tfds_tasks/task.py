@@ -22,6 +22,9 @@ DEFAULT_STYLE = Style()
 OWN_SPLITS = {"train": "train", "validation": "validation", "test": "test"}
 
 
+DECODING = ("beam_size", "min_length", "max_length")
+
+
 @dataclasses.dataclass(frozen=True)
 class Task:
     """One declaration per task; `registry.get_task` hands it out in a style.
@@ -50,6 +53,8 @@ class Task:
         group: what its columns are averaged under, with those of other tasks of that
             group; None if it has one column and stands for itself.
         submission: the file that the benchmark's server takes.
+        decoding: how papers have its answers written, where that is of its own:
+            any of "beam_size", "min_length" and "max_length", in tokens.
         template: how columns of a user's file become its inputs, for tasks that were
             declared by one; see `own/`.
         style: how it is written; see `Style`.
@@ -74,6 +79,7 @@ class Task:
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     group: str | None = None
     submission: File | None = None
+    decoding: Mapping[str, int] = dataclasses.field(default_factory=dict)
     template: Template | None = None
     style: Style = DEFAULT_STYLE
 
@@ -83,6 +89,13 @@ class Task:
                 f"task {self.name!r}: classes and reader are both None; expected one "
                 "of them, to read answers by"
             )
+        for option, value in self.decoding.items():
+            if option not in DECODING:
+                raise ValueError(unknown("decoding option", option, list(DECODING)))
+            if type(value) is not int or value < 1:
+                raise ValueError(
+                    f"task {self.name!r}: {option}={value!r}, expected an integer >= 1"
+                )
         if self.benchmark not in (None, *BENCHMARKS):
             raise ValueError(unknown("benchmark", self.benchmark, list(BENCHMARKS)))
         if len(self.columns) > 1 and self.group is None:

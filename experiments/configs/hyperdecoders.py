@@ -27,7 +27,7 @@ GLUE = hyperformer.BASE.replace(
     warmup_steps=500,
 )
 # Section 3.1.2. 4 epochs of 516,819 rows are 16,150 batches, but rows are cut into
-# chunks: about twice as many, an estimate. The batch size is the code's.
+# chunks: about twice as many, an estimate. The batch sizes are the code's.
 MRQA = GLUE.replace(
     model="t5.1.1-base",
     mixture="mrqa",
@@ -38,6 +38,7 @@ MRQA = GLUE.replace(
     checkpoint_every=5000,
     keep=1,  # the final one counts
 )
+MRQA_64 = MRQA.replace(batch_size=64, steps=64_000)
 # Sections 3.1.3 and 3.2.
 SUM_NLI = GLUE.replace(
     model="t5.1.1-base",
@@ -46,6 +47,7 @@ SUM_NLI = GLUE.replace(
     steps=100_000,
     batch_size=64,
     checkpoint_every=5000,
+    decoding="task",
 )
 
 
@@ -57,6 +59,7 @@ def _sizes(encoder, decoder, bottleneck=None):
 EVEN = _sizes(64, 64, 128)  # Table 14, and the public code for GLUE
 ENCODER_HEAVY = _sizes(512, 36, 72)  # Table 14; Tables 4 to 6 are of these
 TASK_SIZES = _sizes(50, 50, 100)  # appendix A.2
+NORM_INPUT = {"norm_input": True}  # where the public files have it
 # Table 1 asks for larger HyperFormers, of 8.8% and 4.6%, without sizes: reduction 8 is
 # nearest, and what the public code calls HyperFormer (see `sharing`).
 LARGER = {"reduction": 8}
@@ -71,9 +74,15 @@ def _adapters(encoder, decoder):
 
 
 def _kinds(encoder, decoder):
-    """Table 8. Sizes are not printed; with task hypernetworks A.2's fit the counts."""
+    """Table 8. Sizes are not printed; with task hypernetworks A.2's fit the counts.
+
+    Those of the public code fit too, which also says what adapters read.
+    """
     sizes = TASK_SIZES if "task" in (encoder, decoder) else EVEN
-    return "hyperdecoder", {"encoder": encoder, "decoder": decoder} | sizes
+    if (encoder, decoder) == ("generated", "generated"):
+        sizes = sizes | {"bottleneck": 100}
+    kinds = {"encoder": encoder, "decoder": decoder}
+    return "hyperdecoder", kinds | sizes | {"norm_input": encoder != "manual"}
 
 
 ON_GLUE = columns(
@@ -145,13 +154,13 @@ ROWS = (
     paper_row(
         "hyperdecoder_large_glue_task_hypernet",
         GLUE,
-        ("task-hypernet", TASK_SIZES),
+        ("task-hypernet", TASK_SIZES | NORM_INPUT),
         TABLE_1("0.0 82.1 16.4/16.4 70.4/81.4 89.8/86.5 56.6 64.8 50.7 54.3"),
     ),
-    # Appendix A.3; its second rate, 1e-2 for the allocation, has no setting here.
+    # Appendix A.3: the allocation of skills has a rate of its own.
     paper_row(
         "hyperdecoder_large_glue_modular_skills",
-        GLUE,
+        GLUE.replace(learning_rates={"skill_logits": 1e-2}),
         ("modular-skills", {"skills": 4, "rank": 16}),
         TABLE_1("51.2 96.2 91.9/92.0 90.1/93.0 89.4/86.1 89.5 93.5 74.6 84.5"),
         parameters=[ParameterFigure("Hyperdecoders Table 1", TRAINED, "4.8%")],
@@ -201,6 +210,7 @@ ROWS = (
         GLUE,
         _kinds("generated", "generated"),
         TABLE_13("45.4 95.8 88.6/88.4 84.2/88.5 89.7/86.3 89.5 91.8 76.8 82.8"),
+        parameters=[ParameterFigure("Hyperdecoders Table 13", TRAINED, "4.4%")],
     ),
     paper_row(
         "hyperdecoder_large_glue_no_mlp",
@@ -211,7 +221,7 @@ ROWS = (
     paper_row(
         "hyperdecoder_large_glue_norm_input",
         GLUE,
-        _decoder(EVEN, norm_input=True),
+        _decoder(EVEN | NORM_INPUT),
         TABLE_13("45.0 94.8 90.7/91.1 82.3/87.5 89.8/86.7 89.3 92.8 79.7 83.2"),
     ),
     # Table 2: GLUE's own validation sets; 4.2% is the larger encoder.
@@ -228,7 +238,7 @@ ROWS = (
     paper_row(
         "hyperdecoder_base_glue",
         GLUE.replace(model="t5-base"),
-        _decoder(EVEN),
+        _decoder(EVEN | NORM_INPUT),
         TABLE_3("54.8 93.8 90.3/90.2 86.2/90.5 90.5/87.3 85.8 93.4 71.0 83.3"),
     ),
     paper_row(
@@ -240,7 +250,7 @@ ROWS = (
     ),
     paper_row(
         "hyperdecoder_base_mrqa_finetuning",
-        MRQA,
+        MRQA_64,
         MTL,
         TABLE_4("91.0 80.6 76.2 69.0 83.4 79.6 80.0"),
         TABLE_5("63.9 47.9 54.5 47.3 84.0 55.1 58.8"),
@@ -255,7 +265,7 @@ ROWS = (
     ),
     paper_row(
         "hyperdecoder_base_mrqa_task_hypernet",
-        MRQA,
+        MRQA_64,
         ("task-hypernet", TASK_SIZES),
         TABLE_4("88.9 77.4 70.6 66.0 81.0 75.0 76.5"),
         TABLE_5("63.9 36.6 53.0 44.8 82.0 53.0 55.6"),
@@ -310,7 +320,7 @@ ROWS = (
     paper_row(
         "hyperdecoder_base_sum_nli_task_hypernet",
         SUM_NLI,
-        ("task-hypernet", EVEN),
+        ("task-hypernet", EVEN | NORM_INPUT),
         TABLE_16("11.6 17.0 13.4 83.9 61.5 40.5 14.0 62.0 38.0"),
     ),
     paper_row(

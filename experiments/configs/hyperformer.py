@@ -22,8 +22,9 @@ from experiments.runs.config import Config
 TASKS = ("cola", "sst2", "mrpc", "qqp", "stsb", "mnli", "qnli", "rte")
 
 # Section 3 and appendix A. The paper is silent on the optimizer, lengths, smoothing and
-# clipping: those are the public code's, and so are Hugging Face's mean over tokens and
-# no z-loss. The code warms up for 500 steps and decays; the paper's rate is constant.
+# clipping: those are the public code's, and so are a loss summed over tokens, before
+# the clip, dropout element by element, and no z-loss. The code warms up for 500 steps
+# and decays; the paper's rate is constant.
 BASE = Config(
     model="t5-base",
     mixture=",".join(f"glue/{task}" for task in TASKS),
@@ -42,7 +43,8 @@ BASE = Config(
     clip_norm=1.0,
     z_loss=0.0,
     label_smoothing=0.1,
-    loss_normalization="tokens",
+    loss_normalization="sum",
+    shared_dropout=False,
     checkpoint_every=1000,
     keep=0,  # the one that is best on average is chosen
 )

@@ -1,6 +1,8 @@
 """The objects of a run, made from its `Config`: data, model, optimizer, step."""
 
+import math
 import os
+import re
 from collections.abc import Callable
 
 import keras
@@ -54,9 +56,33 @@ def with_declarations(config: Config, data_dir: str | None) -> Config:
     return config.replace(declared=declarations(config.mixture, data_dir))
 
 
+def with_steps(config: Config, mixture: Mixture, data_dir: str | None) -> Config:
+    """Works out the steps of a run whose length is given in epochs."""
+    if config.epochs is None:
+        return config
+    shares = mixture.probabilities("train", data_dir)
+    tasks = [task for task in mixture.tasks if shares[task.name]]
+    for task in tasks:
+        if task.chunks is not None:
+            raise ValueError(
+                f"epochs={config.epochs}: {task.name} is cut into chunks, whose number "
+                "is not known beforehand; expected steps"
+            )
+    examples = sum(task.num_examples("train", data_dir) for task in tasks)
+    steps = math.ceil(config.epochs * examples / config.batch_size)
+    return config.replace(steps=steps)
+
+
+def check_rates(config: Config, model: hypertf.T5) -> None:
+    """Says which word of `config.learning_rates` is in no trained weight's name."""
+    make_optimizer(config).rate_factors.check(model.trainable_variables)
+
+
 def t5_config(config: Config) -> hypertf.T5Config:
     """Returns the sizes of the model; t5-nano's table is made to fit its vocabulary."""
-    changes = {} if config.dropout is None else {"dropout_rate": config.dropout}
+    changes = {"shared_dropout": config.shared_dropout}
+    if config.dropout is not None:
+        changes["dropout_rate"] = config.dropout
     if config.model == "t5-nano" and config.vocabulary not in (None, "nano"):
         changes["vocab_size"] = get_vocabulary(config.vocabulary).rows(NANO_ROWS)
     return hypertf.T5Config.from_name(config.model, **changes)
@@ -104,10 +130,19 @@ def make_optimizer(config: Config) -> keras.optimizers.Optimizer:
         )
     elif config.warmup_steps:
         rate = LinearSchedule(rate, config.warmup_steps)
+    factors = {
+        re.escape(word): own / config.learning_rate
+        for word, own in config.learning_rates.items()
+    }
     if config.optimizer == "adamw":
-        return hypertf.optimizers.AdamW(rate, weight_decay=config.weight_decay)
+        return hypertf.optimizers.AdamW(
+            rate, weight_decay=config.weight_decay, rate_factors=factors
+        )
     return hypertf.Adafactor(
-        rate, multiply_by_parameter_scale=config.parameter_scale, **options
+        rate,
+        multiply_by_parameter_scale=config.parameter_scale,
+        rate_factors=factors,
+        **options,
     )
 
 

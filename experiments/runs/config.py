@@ -11,8 +11,8 @@ from tfds_tasks.named_mixtures import identities
 OPTIMIZERS = ("adafactor", "adamw")
 SCHEDULES = ("constant", "linear")
 PRECISIONS = ("float32", "mixed_bfloat16")
-NORMALIZATIONS = ("target_size", "tokens")
-DECODING = ("greedy", "beam", "rank")
+NORMALIZATIONS = ("target_size", "tokens", "sum")
+DECODING = ("greedy", "beam", "rank", "task")
 
 
 def setting(
@@ -57,6 +57,9 @@ class Config:
     dropout: float | None = setting(
         None, "Dropout rate; by default the model's (0.1, also for T5 1.1)."
     )
+    shared_dropout: bool = setting(
+        True, "One draw for all positions of a row (Mesh), else one for each element."
+    )
     rematerialize: bool = setting(
         False, "Compute blocks again in the backward pass: less memory, more time."
     )
@@ -90,13 +93,21 @@ class Config:
     inputs_length: int = setting(512, "Tokens of an input.")
     targets_length: int = setting(64, "Tokens of a target.")
     # The optimisation.
-    steps: int = setting(100_000, "Training steps in all.")
+    steps: int = setting(100_000, "Training steps in all; epochs decides if given.")
+    epochs: float | None = setting(
+        None, "Passes over the training examples of all tasks, instead of steps."
+    )
     batch_size: int = setting(128, "Examples of a step, over all replicas.")
     microbatches: int = setting(
         1, "Gradient accumulation: parts in which a replica takes its share of a batch."
     )
     optimizer: str = setting("adafactor", f"One of {', '.join(OPTIMIZERS)}.")
     learning_rate: float = setting(1e-3, "The highest rate.")
+    learning_rates: Mapping = setting(
+        dict,
+        "The highest rates of weights whose name holds a word, word=rate,... The "
+        "schedule is the same.",
+    )
     schedule: str = setting(
         "constant", "constant, or linear: down to final_learning_rate at the last step."
     )
@@ -111,7 +122,9 @@ class Config:
     z_loss: float = setting(1e-4, "Weight of log(Z)^2 in the loss.")
     label_smoothing: float = setting(0.0, "Mass spread over the vocabulary.")
     loss_normalization: str = setting(
-        "target_size", "target_size (Mesh TensorFlow: padding counts) or tokens."
+        "target_size",
+        "What the loss is divided by: target_size (Mesh TensorFlow: padding counts), "
+        "tokens, or nothing: sum.",
     )
     seed: int = setting(0, "Decides fresh weights, dropout and the order of the data.")
     # What is kept and shown.
@@ -119,14 +132,19 @@ class Config:
     checkpoint_every: int = setting(5000, "Steps between two checkpoints.", True)
     keep: int = setting(10, "Newest checkpoints kept; 0 keeps all.", True)
     # How it is evaluated.
-    decoding: str = setting("greedy", f"One of {', '.join(DECODING)}.", True)
+    decoding: str = setting(
+        "greedy",
+        f"One of {', '.join(DECODING)}; task is as each task's papers have it (exports "
+        "are greedy then).",
+        True,
+    )
     beam_size: int = setting(4, "Beams of beam search.", True)
     paper: str | None = setting(
         None, "Row of a paper that report sets beside the scores.", True
     )
 
     def __post_init__(self) -> None:
-        for name in ("conditioner_options", "declared"):
+        for name in ("conditioner_options", "declared", "learning_rates"):
             object.__setattr__(self, name, dict(getattr(self, name)))
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
@@ -144,11 +162,23 @@ class Config:
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
                 self._complain(name, "a number, 0 <= value < 1")
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            self._complain("clip_norm", "a number > 0")
+        for name in ("clip_norm", "epochs"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                self._complain(name, "a number > 0")
+        self._check_rates()
         self._check_schedule()
         if self.batch_size % self.microbatches:
             self._complain("microbatches", f"a divisor of batch_size={self.batch_size}")
+
+    def _check_rates(self):
+        for word, rate in self.learning_rates.items():
+            if not isinstance(rate, int | float) or not rate >= 0:
+                self._complain("learning_rates", f"a number >= 0 for {word!r}")
+        if self.learning_rates and not self.learning_rate:
+            self._complain("learning_rate", "more than 0 with learning_rates")
+        if self.learning_rates and self.weight_decay:
+            self._complain("weight_decay", "0 with learning_rates")
 
     def _check_schedule(self):
         if self.schedule == "constant":

@@ -79,10 +79,11 @@ def config_of(values: flags.FlagValues) -> Config:
         if not given.present or given.value is None:
             continue
         value = given.value
-        if field.name == "conditioner_options":
-            value = parse_options(value)
-            if values["conditioner"].value is None:  # the named method's, changed
-                value = {**config.conditioner_options, **value}
+        if field.name in ("conditioner_options", "learning_rates"):
+            value = parse_options(value, field.name)
+        named = values["conditioner"].value is None  # its options are changed
+        if field.name == "conditioner_options" and named:
+            value = {**config.conditioner_options, **value}
         changes[field.name] = value
     another = changes.get("conditioner", config.conditioner) != config.conditioner
     if another:  # its options are its own
@@ -90,8 +91,8 @@ def config_of(values: flags.FlagValues) -> Config:
     return config.replace(**changes)
 
 
-def parse_options(text: str) -> dict:
-    """Reads the options of a conditioner.
+def parse_options(text: str, flag: str = "conditioner_options") -> dict:
+    """Reads the options of a conditioner, or what else is given as name=value,...
 
     >>> parse_options("a=1,b=word,c=(1, 2)")
     {'a': 1, 'b': 'word', 'c': (1, 2)}
@@ -100,9 +101,7 @@ def parse_options(text: str) -> dict:
     for item in _split(text):
         name, equals, value = item.partition("=")
         if not equals or not _NAME.fullmatch(name.strip()):
-            raise ValueError(
-                f"conditioner_options={text!r}: {item!r}, expected name=value"
-            )
+            raise ValueError(f"{flag}={text!r}: {item!r}, expected name=value")
         try:
             options[name.strip()] = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError):

@@ -61,10 +61,8 @@ class Scorer:
         strategy = strategy or tf.distribute.get_strategy()
         with strategy.scope():
             self.model = components.make_model(config, mixture)
-        options = {"beam_size": config.beam_size} if config.decoding == "beam" else {}
-        self._predictor = Predictor(
-            self.model, config.targets_length, strategy, **options
-        )
+        self._strategy = strategy
+        self._predictor = self._make_predictor({})
 
     @property
     def how(self) -> str:
@@ -115,9 +113,14 @@ class Scorer:
         """
         ranked = [t for t in self.mixture.tasks if self._is_ranked(t)]
         answers = {task.name: self._rank(task) for task in ranked}
-        written = [t for t in self.mixture.tasks if not self._is_ranked(t)]
-        if written:
-            answers |= self._write(self.mixture.only([t.name for t in written]))
+        alike = {}  # tasks by how they are written
+        for task in self.mixture.tasks:
+            if not self._is_ranked(task):
+                own = task.decoding if self.config.decoding == "task" else {}
+                alike.setdefault(tuple(sorted(own.items())), []).append(task.name)
+        for own, names in alike.items():
+            predictor = self._make_predictor(dict(own)) if own else self._predictor
+            answers |= self._write(self.mixture.only(names), predictor)
         return answers
 
     def answer(
@@ -139,12 +142,19 @@ class Scorer:
             for i, task in enumerate(tasks)
         }
 
+    def _make_predictor(self, decoding):
+        """One that writes as the run is configured, or by a task's own options."""
+        config, options = self.config, {"max_length": self.config.targets_length}
+        if config.decoding == "beam":
+            options["beam_size"] = config.beam_size
+        return Predictor(self.model, strategy=self._strategy, **options | decoding)
+
     def _is_ranked(self, task):
         return self.config.decoding == "rank" and task.choices is not None
 
-    def _write(self, mixture):
+    def _write(self, mixture, predictor):
         make, total = self._dataset(mixture)
-        ids, scores = self._predictor.generate(make, total)
+        ids, scores = predictor.generate(make, total)
         texts = self.vocabulary.texts(ids)
         rows, start = {}, 0
         for task in mixture.tasks:

@@ -5,9 +5,10 @@ import time
 
 import tensorflow as tf
 from absl import logging
+from tensorflow.experimental import dtensor
 
 import hypertf
-from experiments.runs import components, config_file
+from experiments.runs import components, config_file, on_mesh
 from experiments.runs.config import Config
 from hypertf import training
 from hypertf.training import Loop, RunFolder
@@ -23,9 +24,14 @@ def train_run(
     strategy: str = "auto",
     tpu: str | None = None,
     profile: bool = False,
+    asked: on_mesh.Asked | None = None,
 ) -> int:
     """Runs a configuration to its last step; returns the step reached."""
     began = time.time()
+    mesh = None
+    if asked is not None:
+        asked.check(config)
+        mesh, strategy = asked.start(), "one_device"
     strategy = training.make_strategy(strategy, tpu)
     training.check_batch_size(strategy, config.batch_size, config.microbatches)
     modules.import_modules(config.module_import)
@@ -34,9 +40,10 @@ def train_run(
     mixture = components.make_mixture(config)
     vocabulary.check_fits(components.t5_config(config).vocab_size)
     check_data(mixture, data_dir)
+    config = components.with_steps(config, mixture, data_dir)
     components.check_init(config)
-    check_model(config, mixture)
-    chief = training.is_chief(strategy)
+    check_model(config, mixture, asked)
+    chief = training.is_chief(strategy) if mesh is None else not dtensor.client_id()
     folder = RunFolder(model_dir, config.keep, writes=chief)
     if chief:
         folder.lock()
@@ -44,11 +51,18 @@ def train_run(
         if chief:
             config_file.claim(folder, config)
             announce(config, mixture, folder)
+            if asked is not None:
+                print(f"splitting it over {asked}", flush=True)
         with strategy.scope():
             model = components.make_model(config, mixture)
             optimizer = components.make_optimizer(config)
-        step = components.make_train_step(config, model, optimizer, mixture, strategy)
+            optimizer.build(model.trainable_variables)
         start = begin(model, optimizer, folder, config)
+        made = config, model, optimizer, mixture
+        if asked is None:
+            step = components.make_train_step(*made, strategy)
+        else:
+            step = asked.make_step(*made, mesh)
         if not step.all_processes_have(start):
             raise ValueError(
                 f"model_dir={model_dir}: this process begins at step {start}, another "
@@ -70,6 +84,8 @@ def train_run(
         reached = loop.run(start)
     finally:
         folder.unlock()
+    if mesh is not None:
+        dtensor.barrier(mesh)  # or a process that is done first would hang up
     if profile:
         print(f"waiting for data: {loop.share_waited:.1%} of the time")
     if chief:
@@ -89,10 +105,18 @@ def check_data(mixture: Mixture, data_dir: str | None) -> None:
             task.num_rows("train", data_dir)
 
 
-def check_model(config: Config, mixture: Mixture) -> None:
-    """Says what is wrong with the conditioner's options before a folder is claimed."""
+def check_model(
+    config: Config, mixture: Mixture, asked: on_mesh.Asked | None = None
+) -> None:
+    """Says what is wrong with the conditioner's options before a folder is claimed.
+
+    And with the mesh that is asked for.
+    """
     with hypertf.t5.Unallocated():
-        components.make_model(config, mixture)
+        model = components.make_model(config, mixture)
+    components.check_rates(config, model)
+    if asked is not None:
+        asked.check_model(config, model)
 
 
 def announce(config: Config, mixture: Mixture, folder: RunFolder) -> None:

@@ -33,14 +33,24 @@ def start(device_type: str | None = None, virtual_cpus: int | None = None) -> st
     if virtual_cpus is not None:
         device_type = device_type or "CPU"
     try:
-        return dtensor.initialize_accelerator_system(
+        found = dtensor.initialize_accelerator_system(
             device_type, num_logical_cpu_devices=virtual_cpus
         )
+        _started.append(found)
+        return found
     except (RuntimeError, ValueError) as error:
         raise RuntimeError(
             "devices.start: DTensor must be started once, before anything else runs "
             f"TensorFlow ({error})"
         ) from error
+
+
+_started = []
+
+
+def is_started() -> bool:
+    """Tells whether `start` was called in this process; it can be but once."""
+    return bool(_started)
 
 
 def create_mesh(shape: MeshShape, device_type: str | None = None) -> dtensor.Mesh:

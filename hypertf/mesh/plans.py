@@ -49,15 +49,26 @@ def describe(
     precision: str = "mixed_bfloat16",
 ) -> Described:
     """Describes a model by name, without its weights' values."""
-    policy = keras.DTypePolicy(precision)
     config = T5Config.from_name(model)
     with Unallocated():
         method = conditioning.create(conditioner, config, num_tasks, **(options or {}))
         built = T5(config, conditioner=method)
+    return describe_model(built, model, sizes, conditioner, precision)
+
+
+def describe_model(
+    built: T5,
+    model: str,
+    sizes: Sizes,
+    conditioner: str = "none",
+    precision: str = "mixed_bfloat16",
+) -> Described:
+    """Describes a model that was made, inside `Unallocated` or not."""
+    policy = keras.DTypePolicy(precision)
     sizes = dataclasses.replace(sizes, itemsize=tf.as_dtype(policy.compute_dtype).size)
     found = variables(built, tf.as_dtype(policy.variable_dtype).size)
-    weights = tuple(_grouped(found))
-    return Described(model, conditioner, config, weights, sizes, extras(built, sizes))
+    weights, extra = tuple(_grouped(found)), extras(built, sizes)
+    return Described(model, conditioner, built.config, weights, sizes, extra)
 
 
 def place(name: str) -> str:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from tensorflow.experimental import dtensor
 
 from hypertf.keras_internals import micro_steps
-from hypertf.mesh import devices, processes
+from hypertf.mesh import devices, limits, processes
 from hypertf.mesh.layouts import Layout
 from hypertf.mesh.tensors import Named, slots, variables
 from hypertf.optimizers import Adafactor
@@ -28,16 +28,6 @@ from hypertf.training.step import Totals, random_states, seeds, sums_by_task
 from hypertf.types import Batch
 
 _TAKEN = (*OF_MODEL, TARGETS)
-# Options of every Keras optimizer that are not carried out on a mesh.
-_UNSUPPORTED = (
-    "weight_decay",
-    "clipnorm",
-    "clipvalue",
-    "global_clipnorm",
-    "use_ema",
-    "gradient_accumulation_steps",
-    "loss_scale_factor",
-)
 
 
 class MeshStep:
@@ -79,7 +69,8 @@ class MeshStep:
                 f"normalization={normalization!r}, expected one of "
                 f"{', '.join(NORMALIZATIONS)}"
             )
-        _check_optimizer(optimizer)
+        limits.check_optimizer(optimizer)
+        limits.check_model(model)
         self.model, self.optimizer, self.num_tasks = model, optimizer, num_tasks
         self.mesh, self.layout, self.clip_norm = mesh, layout, clip_norm
         self.z_loss, self.label_smoothing = z_loss, label_smoothing
@@ -87,7 +78,8 @@ class MeshStep:
         optimizer.build(model.trainable_variables)
         self.weights = devices.distribute(model, layout, mesh)
         self.slots = devices.distribute_slots(optimizer, model, layout, mesh)
-        self.step = self._scalar("step", np.int64(optimizer.iterations))
+        self._next = int(optimizer.iterations)
+        self.step = self._scalar("step", np.int64(self._next))
         self._rate = None
         if isinstance(optimizer.learning_rate, keras.Variable):
             self._rate = self._scalar("rate", np.float32(optimizer.learning_rate))
@@ -98,14 +90,19 @@ class MeshStep:
         # Of the data: each process reads all of it.
         self.strategy = tf.distribute.get_strategy()
 
-    def one(self, batch: Batch) -> Totals:
+    def one(self, batch: Batch, step: int | None = None) -> Totals:
         """Takes the next step with a global batch of numpy arrays.
 
         Every process gives the whole batch and hands its own devices their rows.
+        `step`, if given, must be the number of the next one.
 
         Returns:
-            {"loss", "tokens", "examples"}: sums over the batch, [tasks] each.
+            As `run`, of this step.
         """
+        if step not in (None, self._next):
+            raise ValueError(
+                f"step={step}, expected {self._next}, the next one of the mesh"
+            )
         self.model.check(only(batch, OF_MODEL), OF_MODEL[:2])
         if self._rate is not None:
             self._rate.assign(
@@ -113,27 +110,27 @@ class MeshStep:
             )
         batch = {n: np.asarray(x) for n, x in only(batch, _TAKEN).items()}
         shapes = tuple((name, x.shape[1:]) for name, x in batch.items())
-        totals = self._function(self._lay_out(batch), shapes)
-        return {name: dtensor.unpack(x)[0].numpy() for name, x in totals.items()}
+        found = self._function(self._lay_out(batch), shapes)
+        totals = {name: dtensor.unpack(x)[0].numpy() for name, x in found.items()}
+        is_bad = not np.isfinite(totals["loss"].sum())
+        bad_step = np.int64(self._next if is_bad else -1)
+        self._next += 1
+        self.optimizer.set_step(self._next)  # for those who ask for its rate
+        examples = totals["examples"]
+        return {**totals, "bad_step": bad_step, "bad_examples": examples * is_bad}
 
     def run(self, iterator: Iterator[Batch], step: int, num_steps: int) -> Totals:
         """Takes `num_steps` batches, as `hypertf.training.TrainStep.run` does.
 
         `step`, the number of the first of them, must be the one that is next.
         """
-        at = int(devices.whole(self.step))
-        if step != at:
-            raise ValueError(f"step={step}, expected {at}, the next one of the mesh")
-        none = np.zeros([self.num_tasks], "float32")
-        totals = {"loss": none, "tokens": none, "examples": none}
-        bad = {"bad_step": np.int64(-1), "bad_examples": none}
-        for i in range(num_steps):
-            more = self.one(next(iterator))
-            totals = {name: totals[name] + more[name] for name in totals}
-            if bad["bad_step"] < 0 and not np.isfinite(more["loss"].sum()):
-                bad = {"bad_step": np.int64(at + i), "bad_examples": more["examples"]}
-        self.optimizer.set_step(at + num_steps)  # for those who ask for its rate
-        return {**totals, **bad}
+        totals = self.one(next(iterator), step)
+        for at in range(step + 1, step + num_steps):
+            more = self.one(next(iterator), at)
+            bad = totals if totals["bad_step"] >= 0 else more
+            sums = {n: totals[n] + more[n] for n in ("loss", "tokens", "examples")}
+            totals = {**sums, **{n: bad[n] for n in ("bad_step", "bad_examples")}}
+        return totals
 
     def any_process(self, asked: bool) -> bool:
         """Tells whether any process was asked to; all of them have to call it."""
@@ -231,6 +228,8 @@ class MeshStep:
     def _batch_size(self, targets):
         if self.normalization == "target_size":
             return float(targets.shape[0] * targets.shape[1])
+        if self.normalization == "sum":
+            return 1.0
         return tf.maximum(tf.reduce_sum(tf.cast(targets > 0, tf.float32)), 1.0)
 
     def _learning_rate(self, step):
@@ -258,7 +257,7 @@ class MeshStep:
             [value],
             {slot: [variable.read_value()] for slot, variable in own.items()},
             tf.cast(step, tf.float32),
-            rate,
+            rate * self.optimizer.rate_factors.of(self._named[name]),
             self.optimizer.takes_relative_steps(self._named[name]),
         )
         for slot, variable in own.items():
@@ -275,17 +274,3 @@ def _taken_apart(joined, shapes):
         batch[name] = joined[:, start:end] if shape else joined[:, start]
         start = end
     return batch
-
-
-def _check_optimizer(optimizer):
-    if not isinstance(optimizer, Adafactor):
-        raise ValueError(
-            f"optimizer {type(optimizer).__name__}: only hypertf.Adafactor runs on a "
-            "mesh"
-        )
-    if optimizer.beta1:
-        raise ValueError(f"Adafactor beta1={optimizer.beta1}: expected 0 on a mesh")
-    for option in _UNSUPPORTED:
-        value = getattr(optimizer, option, None)
-        if value:
-            raise ValueError(f"Adafactor {option}={value!r}: not carried out on a mesh")

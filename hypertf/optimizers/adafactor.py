@@ -6,7 +6,7 @@ of the last two, small variables are not factored, and the rate is not capped.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -27,6 +27,7 @@ from hypertf.optimizers.adafactor_update import (
     groups_of,
     slot_shapes,
 )
+from hypertf.optimizers.rate_factors import RateFactors, path_of
 from hypertf.optimizers.reductions import rms
 from hypertf.types import Array, Tensor, Variable
 
@@ -72,6 +73,8 @@ class Adafactor(AccumulatingOptimizer):
         exclude_from_parameter_scale: Regular expressions; a variable with a match
             in its path takes absolute steps.
         beta1: Momentum of the steps; 0 keeps no slot for it.
+        rate_factors: `{regular expression: factor}` on the learning rate of variables
+            with a match in their path.
         **kwargs: Those of every Keras optimizer: `weight_decay`, `clipnorm`,
             `gradient_accumulation_steps`, `use_ema`, `name`, ... With accumulation
             t counts updates; schedules see micro-steps, as always in Keras.
@@ -88,6 +91,7 @@ class Adafactor(AccumulatingOptimizer):
         multiply_by_parameter_scale: bool = True,
         exclude_from_parameter_scale: Sequence[str] = (),
         beta1: float = 0.0,
+        rate_factors: Mapping[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -100,6 +104,7 @@ class Adafactor(AccumulatingOptimizer):
         self.multiply_by_parameter_scale = multiply_by_parameter_scale
         self.exclude_from_parameter_scale = exclude_from_parameter_scale
         self.beta1 = beta1
+        self.rate_factors = RateFactors(rate_factors, self.weight_decay)
         for option in ("weight_decay", *_OWN_OPTIONS):
             _check(option, getattr(self, option))
 
@@ -107,15 +112,18 @@ class Adafactor(AccumulatingOptimizer):
         config = super().get_config()
         config.update({option: getattr(self, option) for option in _OWN_OPTIONS})
         config["exclude_from_parameter_scale"] = list(self.exclude_from_parameter_scale)
+        config["rate_factors"] = dict(self.rate_factors.factors)
         return config
 
     def build(self, variables: Sequence[Variable]) -> None:
         """Creates the slots of every variable; `apply` does it if nobody has."""
         if self.built:
             return
+        self.rate_factors.check(variables)
         super().build(variables)
         self._slots = [self._create_slots(variable) for variable in variables]
         self._is_relative = [self.takes_relative_steps(v) for v in variables]
+        self._factors = [self.rate_factors.of(v) for v in variables]
 
     def slots(self, variable: Variable) -> dict[str, Variable]:
         """Returns a variable's state: `vr` and `vc`, or `v`; `m` with momentum."""
@@ -156,7 +164,11 @@ class Adafactor(AccumulatingOptimizer):
         groups = groups_of(
             pairs,
             lambda pair: tuple(pair[1].shape),
-            lambda pair: (self._is_relative_step(pair[1]), pair[1].device),
+            lambda pair: (
+                self._is_relative_step(pair[1]),
+                self._factors[variable_index(self, pair[1])],
+                pair[1].device,
+            ),
             self.min_dim_size_to_factor,
         )
         for group in groups:
@@ -175,7 +187,7 @@ class Adafactor(AccumulatingOptimizer):
         self._update_group([gradient], [variable], learning_rate)
 
     def _update_group(self, gradients, variables, learning_rate):
-        """Updates variables of one shape and their slots."""
+        """Updates variables of one shape and one rate, and their slots."""
         slots = [self._slots[variable_index(self, v)] for v in variables]
         values = [tf.cast(variable, "float32") for variable in variables]
         changes, new_slots = self.compute_changes(
@@ -183,7 +195,8 @@ class Adafactor(AccumulatingOptimizer):
             values,
             {n: [tf.convert_to_tensor(s[n]) for s in slots] for n in slots[0]},
             tf.cast(self.iterations, "float32"),
-            tf.cast(learning_rate, "float32"),
+            tf.cast(learning_rate, "float32")
+            * self._factors[variable_index(self, variables[0])],
             self._is_relative_step(variables[0]),
         )
         for name, new in new_slots.items():
@@ -229,7 +242,7 @@ class Adafactor(AccumulatingOptimizer):
     def takes_relative_steps(self, variable: Variable) -> bool:
         """Tells whether the steps of a variable are relative to its size."""
         return self.multiply_by_parameter_scale and not any(
-            re.search(pattern, _path(variable))
+            re.search(pattern, path_of(variable))
             for pattern in self.exclude_from_parameter_scale
         )
 
@@ -240,7 +253,7 @@ class Adafactor(AccumulatingOptimizer):
         if self.beta1:
             shapes["m"] = tuple(variable.shape)
         # Mesh's slot names, with the path in one piece as Keras has it.
-        prefix = re.sub("[/:]", "_", _path(variable))
+        prefix = re.sub("[/:]", "_", path_of(variable))
         if isinstance(variable, keras.Variable):
             variable = variable.value
         with strategy_of(self).extended.colocate_vars_with(variable):
@@ -258,10 +271,6 @@ def _dense(gradient, variable):
     return tf.math.unsorted_segment_sum(
         gradient.values, gradient.indices, variable.shape[0]
     )
-
-
-def _path(variable):
-    return getattr(variable, "path", variable.name)
 
 
 def _are_patterns(patterns):

@@ -13,7 +13,7 @@ from keras import ops
 
 from hypertf.t5 import lean_attention, target
 from hypertf.t5.config import T5Config
-from hypertf.t5.dropout import Dropout
+from hypertf.t5.dropout import make_dropout
 from hypertf.t5.layer import Layer
 from hypertf.t5.lean_attention import Bias
 from hypertf.t5.products import project, project_from_heads, project_to_heads
@@ -45,11 +45,8 @@ class Attention(Layer):
         self.__dict__["kept"] = {}  # joined kernels, past Keras's tracking
         # Of weights, one draw per key for all queries: the same as of whole values,
         # which are smaller.
-        self.dropout = Dropout(
-            config.dropout_rate,
-            seed_generator,
-            shared_axis=-1,
-            dtype=self.dtype_policy,
+        self.dropout = make_dropout(
+            config, seed_generator, shared_axis=-1, dtype=self.dtype_policy
         )
 
     def add_weights(self) -> None:
@@ -165,11 +162,15 @@ class Attention(Layer):
         All are [..., length, d_kv]; bias [..., query, key] is float32.
         """
         if isinstance(bias, Bias):
-            values = self.dropout(values, training=training)
-            return lean_attention.attend(queries, keys, values, bias)
+            if self.config.shared_dropout or not training:
+                values = self.dropout(values, training=training)
+                return lean_attention.attend(queries, keys, values, bias)
+            bias = sum(part for part in bias if part is not None)
         logits = tf.matmul(
             ops.cast(queries, "float32"), ops.cast(keys, "float32"), transpose_b=True
         )
         weights = tf.nn.softmax(logits + bias)
         weights = ops.cast(weights, values.dtype)
+        if not self.config.shared_dropout:
+            return ops.matmul(self.dropout(weights, training=training), values)
         return ops.matmul(weights, self.dropout(values, training=training))

@@ -23,7 +23,7 @@ import tensorflow as tf
 from keras import ops
 
 from hypertf.t5.cache import write_at
-from hypertf.t5.decoding import END, Options, Steps
+from hypertf.t5.decoding import END, Options, Steps, without_end
 from hypertf.types import Batch, Tensor
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def search(model: "T5", inputs: Batch, options: Options) -> Beams:
 
     def body(index, done, tokens, live, finished, caches):
         logits, caches = steps(tokens, index, caches)
-        candidates, origin = grow(logits, live, index, rules)
+        log_probs = without_end(ops.log_softmax(logits, axis=-1), index, options)
+        candidates, origin = grow(log_probs, live, index, rules)
         new_finished = keep_finished(finished, candidates, index, rules)
         # A row that is done stays as it is, whatever its batch mates still do.
         finished = tuple(
@@ -126,15 +127,15 @@ def start(steps: Steps, length: int) -> tuple:
 
 
 def grow(
-    logits: Tensor, live: Beams, index: Tensor, rules: Rules
+    next_log_probs: Tensor, live: Beams, index: Tensor, rules: Rules
 ) -> tuple[Candidates, Tensor]:
     """Takes the 2 * beams likeliest continuations, and the beams they come from.
 
     The first are (ids, log probabilities, new tokens), the second [batch, 2 * beams].
     """
     ids, log_probs = live
-    log_probs = ops.log_softmax(logits, axis=-1) + log_probs[:, :, None]
-    per_beam = min(rules.candidates_per_beam, logits.shape[-1])
+    log_probs = next_log_probs + log_probs[:, :, None]
+    per_beam = min(rules.candidates_per_beam, log_probs.shape[-1])
     log_probs, tokens = ops.top_k(log_probs, per_beam, sorted=True)
     flat = (-1, rules.beam_size * per_beam)
     log_probs, best = ops.top_k(

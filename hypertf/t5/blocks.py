@@ -12,7 +12,7 @@ from keras import ops
 
 from hypertf.t5.attention import Attention
 from hypertf.t5.config import T5Config
-from hypertf.t5.dropout import Dropout
+from hypertf.t5.dropout import make_dropout
 from hypertf.t5.feed_forward import FeedForward
 from hypertf.t5.layer import Layer
 from hypertf.t5.norm import RMSNorm
@@ -34,7 +34,7 @@ class Sublayer(Layer):
         policy = {"dtype": self.dtype_policy}
         self.rms_norm = RMSNorm(config.d_model, name="rms_norm", **policy)
         self.layer = layer
-        self.dropout = Dropout(config.dropout_rate, seed_generator, **policy)
+        self.dropout = make_dropout(config, seed_generator, **policy)
 
 
 class Block(Layer):

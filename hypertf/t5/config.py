@@ -22,6 +22,8 @@ class T5Config:
     decoder's output by `d_model ** -0.5` first, as 1.0 does; without it the head
     has its own kernel and there is no scale, as in 1.1. `dropout_rate` is the rate
     of fine-tuning, for the 1.1 sizes too, although they were pretrained at 0.
+    `shared_dropout` draws once for all positions of a row, as Mesh TensorFlow does;
+    without it every element has a draw of its own, as in Hugging Face's T5.
     """
 
     vocab_size: int
@@ -34,6 +36,7 @@ class T5Config:
     activation: str = "relu"
     tie_embeddings: bool = True
     dropout_rate: float = 0.1
+    shared_dropout: bool = True
     num_buckets: int = 32
     max_distance: int = 128
 

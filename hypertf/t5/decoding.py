@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BEAM_STYLES = ("t5", "t5-full", "huggingface", "huggingface-never")  # see beam.py
 END = 1  # id of the end token; 0 is padding and starts the decoder
+FORBIDDEN = -1e9  # log probability of what may not be chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +38,17 @@ class Options:
     top_p: float = 1.0
     num_sequences: int = 1
     return_scores: bool = False
+    min_length: int = 0
 
     def __post_init__(self) -> None:
         for name in ("max_length", "beam_size", "num_sequences"):
             self._require(name, _is_int(getattr(self, name), 1), "an integer >= 1")
         self._require("top_k", _is_int(self.top_k, 0), "an integer >= 0 (0: all)")
+        self._require(
+            "min_length",
+            _is_int(self.min_length, 0) and self.min_length <= self.max_length,
+            f"an integer from 0 to max_length={self.max_length}",
+        )
         self._require("top_p", 0.0 < self.top_p <= 1.0, "0 < top_p <= 1")
         self._require("temperature", self.temperature >= 0.0, "a number >= 0")
         self._require("length_penalty", self.length_penalty >= 0.0, "a number >= 0")
@@ -173,7 +180,7 @@ def sample(
 
     def body(index, tokens, done, ids, scores, caches):
         logits, caches = steps(tokens, index, caches)
-        tokens = choose(logits, options, seed, index)
+        tokens = choose(without_end(logits, index, options), options, seed, index)
         if options.return_scores:  # a pass over the vocabulary that most calls spare
             scores = scores + ops.where(done, 0.0, token_log_probs(logits, tokens))
         tokens = ops.where(done, 0, tokens)
@@ -191,6 +198,15 @@ def sample(
     )
     state = steps.cache.loop(unfinished, body, state, options.max_length)
     return state[3], state[4]
+
+
+def without_end(logits: Tensor, index: Tensor, options: Options) -> Tensor:
+    """Lowers the end token of [batch, beams, vocab] while `min_length` is ahead."""
+    if options.min_length <= 1:
+        return logits
+    is_end = ops.arange(logits.shape[-1]) == END
+    too_early = ops.logical_and(is_end, index + 1 < options.min_length)
+    return ops.where(too_early, ops.cast(FORBIDDEN, logits.dtype), logits)
 
 
 def choose(logits: Tensor, options: Options, seed: Tensor, index: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Dropout whose mask is shared along the length, as Mesh TensorFlow's T5 has it."""
+"""Dropout with a mask shared along the length, as Mesh TensorFlow's T5, or not."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from hypertf.t5 import target
+from hypertf.t5.config import T5Config
 from hypertf.t5.layer import Layer
 from hypertf.types import Tensor
 
@@ -50,6 +51,8 @@ def drawn(draws: Tensor) -> Tensor:
 class Dropout(Layer):
     """One draw serves a whole axis: by default the length of [batch, length, d_model].
 
+    With None as `shared_axis` every element has its own.
+
     `seed_generator` is the model's own, so that one state holds all its randomness.
     """
 
@@ -57,7 +60,7 @@ class Dropout(Layer):
         self,
         rate: float,
         seed_generator: keras.random.SeedGenerator,
-        shared_axis: int = -2,
+        shared_axis: int | None = -2,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -71,3 +74,14 @@ class Dropout(Layer):
         if not training or not self.rate:
             return x
         return dropout(x, self.rate, self.seed_generator, self.shared_axis)
+
+
+def make_dropout(
+    config: T5Config,
+    seed_generator: keras.random.SeedGenerator,
+    shared_axis: int = -2,
+    **kwargs: Any,
+) -> Dropout:
+    """Makes the dropout of a model, whose draws serve an axis if its config says so."""
+    axis = shared_axis if config.shared_dropout else None
+    return Dropout(config.dropout_rate, seed_generator, shared_axis=axis, **kwargs)

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from hypertf.t5.config import T5Config
-from hypertf.t5.dropout import Dropout
+from hypertf.t5.dropout import make_dropout
 from hypertf.t5.layer import Layer
 from hypertf.t5.products import project, project_on_rows
 from hypertf.t5.sites import PLAIN, Sites
@@ -56,7 +56,7 @@ class FeedForward(Layer):
         names = ("wi_0", "wi_1") if self.gated else ("wi",)
         self.wi = [Kernel(inward, name=name, **policy) for name in names]
         self.wo = Kernel(outward, name="wo", **policy)
-        self.dropout = Dropout(config.dropout_rate, seed_generator, **policy)
+        self.dropout = make_dropout(config, seed_generator, **policy)
 
     def call(
         self,

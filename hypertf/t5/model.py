@@ -203,6 +203,7 @@ class T5(keras.Model):
         *,
         length_penalty: float = 0.6,
         beam_style: str = "t5",
+        min_length: int = 0,
         temperature: float = 0.0,
         top_k: int = 0,
         top_p: float = 1.0,
@@ -210,11 +211,11 @@ class T5(keras.Model):
         seed: int | None = None,
         return_scores: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Writes up to `max_length` tokens for each example.
+        """Writes `min_length` to `max_length` tokens for each example.
 
-        Greedy by default; `beam_size` above 1 searches, `temperature` above 0
-        samples (among the `top_k` likeliest, or those that make up the mass
-        `top_p`; repeatable for a `seed`).
+        The end token counts. Greedy by default; `beam_size` above 1 searches,
+        `temperature` above 0 samples (among the `top_k` likeliest, or those that
+        make up the mass `top_p`; repeatable for a `seed`).
 
         ```python
         model.generate({"encoder_tokens": [[8, 9, 1]]}, max_length=8, beam_size=4)
@@ -232,6 +233,7 @@ class T5(keras.Model):
             beam_size=beam_size,
             length_penalty=float(length_penalty),
             beam_style=beam_style,
+            min_length=min_length,
             temperature=float(temperature),
             top_k=top_k,
             top_p=float(top_p),

@@ -11,7 +11,7 @@ from hypertf.t5 import target
 from hypertf.t5.attention import MASKED
 from hypertf.t5.blocks import Block
 from hypertf.t5.config import T5Config
-from hypertf.t5.dropout import Dropout
+from hypertf.t5.dropout import make_dropout
 from hypertf.t5.feed_forward import Kernel
 from hypertf.t5.layer import Layer
 from hypertf.t5.layer_loop import Weights, run_blocks
@@ -55,7 +55,7 @@ class Stack(Layer):
             for i in range(layers)
         ]
         self.rms_norm = RMSNorm(config.d_model, name="rms_norm", **policy)
-        self.dropout = Dropout(config.dropout_rate, seed_generator, **policy)
+        self.dropout = make_dropout(config, seed_generator, **policy)
         self.logits = None
         if decoder and not config.tie_embeddings:
             dims = {"d_model": config.d_model, "vocab": config.vocab_size}

@@ -9,7 +9,7 @@ from keras import ops
 from hypertf.t5 import target
 from hypertf.types import Array, Tensor
 
-NORMALIZATIONS = ("target_size", "tokens")
+NORMALIZATIONS = ("target_size", "tokens", "sum")
 
 
 def token_losses(
@@ -113,6 +113,8 @@ class T5Loss(keras.losses.Loss):
         losses = token_losses(logits, targets, self.z_loss, self.label_smoothing)
         if self.normalization == "target_size":
             return losses
+        if self.normalization == "sum":
+            return losses * ops.cast(ops.size(losses), losses.dtype)
         real = ops.mean(ops.cast(targets > 0, "float32"))
         return losses / ops.maximum(real, 1e-9)
 

@@ -180,6 +180,8 @@ class TrainStep:
         if self.normalization == "target_size":
             size = targets.shape[0] * targets.shape[1]
             return tf.constant(size * self.strategy.num_replicas_in_sync, tf.float32)
+        if self.normalization == "sum":
+            return tf.constant(1.0)
         tokens = tf.reduce_sum(tf.cast(targets > 0, tf.float32))
         return tf.maximum(replica.all_reduce("SUM", tokens), 1.0)
 

@@ -6,6 +6,7 @@ from experiments import configs
 from experiments.configs import get_row
 from experiments.runs.components import make_mixture
 from hypertf import T5Config, conditioning
+from tfds_tasks import get_task
 from tfds_tasks.scores.averages import average
 
 NAMES = configs.config_names()
@@ -144,14 +145,21 @@ def test_hyperformer_as_in_its_section_3():
     assert (config.temperature, config.prefix) == (10, False)
     assert config.batch_size == 32
     assert configs.get_config("hyperformer_plus_plus_small").batch_size == 64
+    # Of the public code: a sum is clipped, and elements are dropped one by one.
+    assert (config.loss_normalization, config.clip_norm) == ("sum", 1.0)
+    assert not config.shared_dropout
 
 
 def test_hyperdecoders_as_in_their_section_3_2():
     glue = configs.get_config("hyperdecoder_large_glue")
     assert (glue.optimizer, glue.learning_rate) == ("adamw", 3e-4)
     assert (glue.schedule, glue.warmup_steps, glue.batch_size) == ("linear", 500, 128)
+    skills = configs.get_config("hyperdecoder_large_glue_modular_skills")
+    assert skills.learning_rates == {"skill_logits": 1e-2}  # appendix A.3
     sum_nli = configs.get_config("hyperdecoder_base_sum_nli")
     assert (sum_nli.steps, sum_nli.batch_size) == (100_000, 64)
+    assert sum_nli.decoding == "task"
+    assert get_task("xsum").decoding["beam_size"] == 6
 
 
 def test_scores_as_the_papers_print_them():

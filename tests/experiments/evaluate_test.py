@@ -97,6 +97,21 @@ def test_predictions_are_what_the_model_writes(scorer, scored):
 
 
 @pytest.mark.slow
+def test_a_task_may_be_written_in_a_way_of_its_own(scorer, scored, monkeypatch):
+    task, other, *_ = scorer.mixture.tasks
+    own = {"beam_size": 2, "min_length": 4, "max_length": 5}
+    monkeypatch.setattr(scorer, "config", CONFIG.replace(decoding="task"))
+    monkeypatch.setitem(vars(task), "decoding", own)
+    monkeypatch.setattr(scorer, "mixture", scorer.mixture.only([task.name, other.name]))
+    predictions = scorer.predict()
+    assert set(predictions) == {task.name, other.name}
+    for number in range(SOME):
+        (ids,) = scorer.model.generate(row(scorer, task.name, number), **own).numpy()
+        assert predictions[task.name][number][0] == text_of(scorer, ids)
+    assert [text for text, _ in predictions[other.name]] == scored[1][other.name]
+
+
+@pytest.mark.slow
 def test_scores_are_those_of_the_predictions(scorer, scored):
     scores, predictions = scored
     assert set(scores) == set(TASKS)

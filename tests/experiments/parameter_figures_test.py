@@ -25,7 +25,8 @@ def test_rounding_as_the_paper():
 def test_the_table_has_all_figures_and_footnotes():
     lines = parameter_figures.parameter_table().splitlines()
     notes = {figure.note for _, figure in FIGURES if figure.note}
-    assert len(lines) == 2 + len(FIGURES) + len(notes) == 36
+    assert len(lines) == 2 + len(FIGURES) + len(notes)
+    assert notes
     (line,) = [x for x in lines if "hyperformer++" in x and "0.29%" in x]
     assert line.split()[-3:] == ["0.29%", "0.29%", "5,163,440"]
     assert lines[-len(notes)].startswith("[1] ")

@@ -15,7 +15,7 @@ from absl import app, flags
 
 from experiments import train as program
 from experiments.configs import get_config
-from experiments.runs import config_file
+from experiments.runs import components, config_file
 from experiments.runs import flags as run_flags
 from experiments.train import train
 from hypertf.training import RunFolder, checkpoint_steps, read_log
@@ -235,6 +235,23 @@ def test_options_of_a_conditioner(text, options):
     assert config.conditioner_options == options
 
 
+def test_epochs_decide_the_steps(data_dir):
+    config = parsed("--model=t5-nano", f"--mixture={TASKS}", "--epochs=1.5")
+    mixture = components.make_mixture(config)
+    tasks = mixture.tasks
+    rows = sum(len(list(task.examples("train", data_dir))) for task in tasks)
+    steps = components.with_steps(config, mixture, data_dir).steps
+    assert (steps - 1) * config.batch_size < 1.5 * rows <= steps * config.batch_size
+
+
+def test_rates_of_their_own():
+    config = parsed("--learning_rate=0.001", "--learning_rates=skill_logits=0.01")
+    assert config.learning_rates == {"skill_logits": 0.01}
+    for optimizer in ("adafactor", "adamw"):
+        made = components.make_optimizer(config.replace(optimizer=optimizer))
+        assert made.rate_factors.factors == {"skill_logits": pytest.approx(10)}
+
+
 def test_options_of_a_named_config():
     named = get_config("hyperprompt_base_global").conditioner_options
     config = parsed("--config=hyperprompt_base_global", "--conditioner_options=a=1")
@@ -262,6 +279,10 @@ BAD = [
     (["--init=/nowhere/model"], "no checkpoint at /nowhere/model"),
     (["--model=t5-nanno"], "t5-nano"),
     (["--vocabulary=/nowhere"], "/nowhere"),
+    (["--learning_rates=skil=0.01"], "'skil' matches none of"),
+    (["--learning_rates=skil"], "learning_rates='skil': 'skil', expected name=value"),
+    (["--learning_rates=skil=-1"], "expected a number >= 0 for 'skil'"),
+    (["--epochs=0"], "epochs=0.0, expected a number > 0"),
 ]
 
 

@@ -6,13 +6,16 @@ Apart from pytest, because devices are divided before TensorFlow starts.
 """
 
 import json
+import os
 import sys
+import tempfile
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 import hypertf
-from hypertf.mesh import devices, parse_layout, parse_shape
+from hypertf.mesh import devices, parse_layout, parse_shape, shards
 from hypertf.t5 import named_weights
 
 METHODS = ("none", "hyperprompt-global", "hyperdecoder", "prompt-tuning", "lora")
@@ -46,7 +49,33 @@ def held(method, mesh):
             if weight.trainable
             for slot, value in optimizer.slots(weight).items()
         ),
+        "stored_same": stored_same({**weights, **slots}, model, optimizer),
     }
+
+
+def stored_same(variables, model, optimizer):
+    """Whether TensorFlow and another mesh read what was written in parts."""
+    values = {name: devices.whole(v) for name, v in variables.items()}
+    other = devices.create_mesh(parse_shape("model:2"))
+    again = {
+        **devices.distribute(model, parse_layout(), other),
+        **devices.distribute_slots(optimizer, model, parse_layout(), other),
+    }
+    for variable in again.values():
+        variable.assign(tf.zeros_like(variable))
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = f"{folder}/model.ckpt-7"
+        shards.save(variables, prefix, step=7)
+        files = sorted(os.listdir(folder))
+        reader = tf.train.load_checkpoint(folder)
+        read = {name: reader.get_tensor(name) for name in values}
+        restored = shards.restore(again, prefix)
+    return (
+        restored == 7
+        and len(files) == 3  # `checkpoint`, index and data
+        and all(np.array_equal(read[n], v) for n, v in values.items())
+        and all(np.array_equal(devices.whole(again[n]), v) for n, v in values.items())
+    )
 
 
 def main(shapes):

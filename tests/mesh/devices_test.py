@@ -49,6 +49,12 @@ def test_values_are_those_of_the_model(results, shape):
         assert results[f"{shape} {method}"]["slots_same"]
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_written_in_parts_is_read_whole_and_by_other_meshes(results, shape):
+    for method in METHODS:
+        assert results[f"{shape} {method}"]["stored_same"]
+
+
 def test_too_many_devices_are_refused(results):
     assert (
         'mesh "batch:2,model:4" needs 8 devices, but there are 4'

@@ -35,13 +35,15 @@ def uncached_log_probs(model, batch, ids):
     return forward(model)({**batch, "decoder_tokens": decoder_tokens})[:, n].numpy()
 
 
-def greedy(model, batch):
+def greedy(model, batch, least=0):
     """Greedy decoding without a cache, as slow and plain as can be."""
     ids = np.zeros((len(batch["encoder_tokens"]), 0), "int32")
     done = np.zeros(len(ids), bool)
     score = np.zeros(len(ids))
-    for _ in range(LENGTH):
+    for n in range(1, LENGTH + 1):
         log_probs = uncached_log_probs(model, batch, ids)
+        if n < least:
+            log_probs[:, 1] = -np.inf
         token = log_probs.argmax(-1)
         score += np.where(done, 0, log_probs.max(-1))
         token = np.where(done, 0, token)
@@ -55,6 +57,15 @@ def test_greedy_cached_equals_uncached(model):
     expected, expected_scores = greedy(model, inputs())
     np.testing.assert_array_equal(ids, expected)
     assert relative_error(scores, expected_scores) < 1e-4
+
+
+def test_greedy_decoding_does_not_end_before_it_may(model):
+    how = {"min_length": LENGTH - 1, "return_scores": True}
+    ids, scores = model.generate(inputs(), LENGTH, **how)
+    expected, expected_scores = greedy(model, inputs(), LENGTH - 1)
+    np.testing.assert_array_equal(ids, expected)
+    assert relative_error(scores, expected_scores) < 1e-4
+    assert not (ids.numpy()[:, : LENGTH - 2] == 1).any()
 
 
 def test_outputs_end(model):
@@ -79,7 +90,7 @@ def beam_model():
     return tiny_model(seed=3, num_encoder_layers=1, num_decoder_layers=1)
 
 
-def naive_beam(model, tokens, beams, style, penalty):
+def naive_beam(model, tokens, beams, style, penalty, least=0):
     """One row, hypothesis by hypothesis: the search's rules in plain Python."""
     hugging = style.startswith("huggingface")
 
@@ -93,6 +104,8 @@ def naive_beam(model, tokens, beams, style, penalty):
             row = np.array(ids, "int32")[None].reshape(1, -1)
             batch = {"encoder_tokens": tokens[None]}
             log_probs = uncached_log_probs(model, batch, row)[0]
+            if n < least:
+                log_probs[1] = -np.inf
             keep = 2 if style == "t5" else 2 * beams
             for token in np.argsort(-log_probs, kind="stable")[:keep]:
                 grown = (*ids, int(token))
@@ -118,8 +131,8 @@ def naive_beam(model, tokens, beams, style, penalty):
 
 
 @pytest.mark.parametrize("style", decoding.BEAM_STYLES)
-@pytest.mark.parametrize("penalty", [0.0, 1.2])
-def test_beams_equal_a_naive_search(style, penalty):
+@pytest.mark.parametrize(("penalty", "least"), [(0.0, 0), (1.2, 0), (0.0, 5)])
+def test_beams_equal_a_naive_search(style, penalty, least):
     model, batch = beam_model(), inputs()
     # One penalty with XLA, and one without.
     with eagerly() if penalty else contextlib.nullcontext():
@@ -130,10 +143,11 @@ def test_beams_equal_a_naive_search(style, penalty):
             num_sequences=3,
             beam_style=style,
             length_penalty=penalty,
+            min_length=least,
             return_scores=True,
         )
     for i, tokens in enumerate(batch["encoder_tokens"]):
-        expected = naive_beam(model, tokens, 3, style, penalty)
+        expected = naive_beam(model, tokens, 3, style, penalty, least)
         for j, (score, hypothesis) in enumerate(expected):
             padded = [*hypothesis, *[0] * (LENGTH - len(hypothesis))]
             assert ids[i, j].numpy().tolist() == padded
@@ -240,6 +254,8 @@ def test_scores_of_choices_equal_scores_one_by_one(model):
     ("option", "value"),
     [
         ("max_length", 0),
+        ("min_length", 5),
+        ("min_length", -1),
         ("beam_size", 0),
         ("beam_size", 2.0),
         ("num_sequences", 2),

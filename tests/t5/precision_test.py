@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import hypertf
 from hypertf.t5.dropout import Dropout, dropout
+from hypertf.t5.lean_attention import Bias
 from hypertf.t5.norm import RMSNorm
 from hypertf.training import T5Loss
 from tests.helpers import V1_1, relative_error, rows, tiny_config, tiny_model
@@ -176,6 +177,44 @@ def test_attention_weights_are_dropped_key_by_key():
     dropped = weights * kept[..., 0][:, :, None]
     assert 0 < (dropped == 0).mean() < 1
     np.testing.assert_allclose(got, dropped @ v, rtol=1e-4, atol=1e-5)
+
+
+def test_every_element_has_a_draw_of_its_own_if_asked(monkeypatch):
+    """Where Hugging Face's T5 drops: weights of attention, not whole keys."""
+    seen, uniform = [], keras.random.uniform
+
+    def record(shape, **kwargs):
+        seen.append(shape)
+        return uniform(shape, **kwargs)
+
+    monkeypatch.setattr(keras.random, "uniform", record)
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = tiny_model(**sizes, dropout_rate=0.1, shared_dropout=False)
+    model(batch(), training=True)
+    read, written = (2, 9, 16), (2, 5, 16)
+    encoder = [read, (2, 2, 9, 9), read, (2, 9, 24), read, read]
+    decoder = [written, (2, 2, 5, 5), written, (2, 2, 5, 9), written, (2, 5, 24)]
+    assert seen == [*encoder, *decoder, written, written]
+
+
+def test_weights_of_attention_dropped_one_by_one():
+    model = tiny_model(dropout_rate=0.4, shared_dropout=False)
+    layer, state = (
+        model.encoder.blocks[0].self_attention.layer,
+        model.seed_generator.state,
+    )
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(2, 2, 7, 6)).astype("float32") for _ in range(3))
+    relative = rng.normal(size=(1, 2, 7, 7)).astype("float32")
+    mask = np.where(rng.random((2, 1, 1, 7)) < 0.2, -1e9, 0.0).astype("float32")
+    weights = tf.nn.softmax(q @ k.transpose(0, 1, 3, 2) + relative + mask).numpy()
+    before = state.numpy()
+    dropped = layer.dropout(weights, training=True).numpy()
+    assert len(np.unique((dropped == 0).sum(-1))) > 1  # rows of queries differ
+    for bias in (relative + mask, Bias(relative, mask)):  # on a TPU it comes in parts
+        state.assign(before)
+        got = layer.attend(q, k, v, bias, training=True)
+        np.testing.assert_allclose(got, dropped @ v, rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_rate_zero_draws_nothing():

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from hypertf.t5 import target
 from hypertf.training import T5Loss, token_losses
+from hypertf.training.loss import NORMALIZATIONS
 
 LOGITS = np.random.default_rng(0).normal(size=(2, 3, 7)).astype("float32") * 4
 TARGETS = np.array([[3, 1, 0], [6, 0, 0]])
@@ -58,10 +59,12 @@ def test_normalizations():
     np.testing.assert_allclose(T5Loss()(TARGETS, LOGITS), total / 6, rtol=1e-5)
     by_tokens = T5Loss(normalization="tokens")
     np.testing.assert_allclose(by_tokens(TARGETS, LOGITS), total / 3, rtol=1e-5)
+    summed = T5Loss(normalization="sum")
+    np.testing.assert_allclose(summed(TARGETS, LOGITS), total, rtol=1e-5)
 
 
 def test_no_real_token_is_no_loss():
-    for normalization in ("target_size", "tokens"):
+    for normalization in NORMALIZATIONS:
         loss = T5Loss(normalization=normalization)
         assert loss(np.zeros_like(TARGETS), LOGITS) == 0.0
 

@@ -89,7 +89,11 @@ OPTIMIZERS = {
 
 @pytest.mark.parametrize(
     ("normalization", "optimizer", "method"),
-    [("target_size", "adafactor", "hyperprompt-global"), ("tokens", "adamw", "none")],
+    [
+        ("target_size", "adafactor", "hyperprompt-global"),
+        ("tokens", "adamw", "none"),
+        ("sum", "adamw", "none"),
+    ],
 )
 def test_a_step_is_the_gradient_of_the_loss(normalization, optimizer, method):
     model, same = make_model(method), make_model(method)

@@ -43,7 +43,15 @@ def _summarization(
     )
 
 
-_summarization("xsum", "xsum:1.1.0", "document", "summary")
+# Beams and tokens of Hyperdecoders' public code.
+_LENGTHS = {"min_length": 10, "max_length": 60}
+_summarization(
+    "xsum",
+    "xsum:1.1.0",
+    "document",
+    "summary",
+    decoding={"beam_size": 6, **_LENGTHS},
+)
 _summarization(
     "cnn_dailymail",
     "cnn_dailymail:3.4.0",
@@ -56,5 +64,12 @@ _summarization(
         "rougeLsum": "CNN/DM (ROUGE-L)",
     },
     group="CNN/DM",
+    decoding={"beam_size": 4, **_LENGTHS},
 )
-_summarization("wiki_lingua", "gem/wiki_lingua_english_en:1.1.0", "source", "target")
+_summarization(
+    "wiki_lingua",
+    "gem/wiki_lingua_english_en:1.1.0",
+    "source",
+    "target",
+    decoding={"beam_size": 4, **_LENGTHS},
+)

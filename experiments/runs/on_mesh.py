@@ -1,0 +1,150 @@
+"""A run on a mesh of devices: what `--mesh_shape` and `--layout` ask for."""
+
+import dataclasses
+
+import keras
+import tensorflow as tf
+from tensorflow.experimental import dtensor
+
+import hypertf
+from experiments.runs import components
+from experiments.runs.config import Config
+from hypertf.mesh import (
+    DEFAULT_LAYOUT,
+    Layout,
+    MeshShape,
+    devices,
+    limits,
+    parse_layout,
+    parse_shape,
+    plans,
+)
+from hypertf.mesh.activations import Sizes
+from hypertf.mesh.layouts import unused_dimensions
+from hypertf.mesh.step import MeshStep
+from hypertf.names import unknown
+from tfds_tasks import Mixture
+
+STRATEGIES = ("auto", "one_device")  # that say nothing against a mesh
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """The mesh that a run is asked to use, and what is split over it."""
+
+    shape: MeshShape
+    layout: Layout
+
+    def __str__(self) -> str:
+        return f"a mesh of {self.shape.size} devices, {self.shape}, by {self.layout}"
+
+    def check(self, config: Config) -> None:
+        """Refuses settings that this mesh does not carry out; runs no TensorFlow."""
+        if config.microbatches != 1:
+            raise ValueError(
+                f"microbatches={config.microbatches}: expected 1 on a mesh"
+            )
+        self.layout.shard(("batch",), (config.batch_size,), self.shape, "batch_size")
+
+    def check_model(self, config: Config, model: hypertf.T5) -> None:
+        """Refuses rules that no tensor has a dimension for, and what does not divide.
+
+        The model may be made without values.
+        """
+        limits.check_model(model)
+        limits.check_optimizer(components.make_optimizer(config))
+        sizes = Sizes(config.batch_size, config.inputs_length, config.targets_length)
+        described = plans.describe_model(
+            model, config.model, sizes, config.conditioner, config.precision
+        )
+        plans.lay_out(described, self.shape, self.layout, chip="any", memory=0.0)
+
+    def start(self) -> dtensor.Mesh:
+        """Starts DTensor and makes the mesh; before anything else runs TensorFlow.
+
+        A machine that has CPUs only is divided into as many virtual ones as it needs.
+        """
+        if not devices.is_started():
+            virtual = -(-self.shape.size // dtensor.num_clients())
+            devices.start(virtual_cpus=None if _accelerators() else virtual)
+        return devices.create_mesh(self.shape)
+
+    def make_step(
+        self,
+        config: Config,
+        model: hypertf.T5,
+        optimizer: keras.optimizers.Optimizer,
+        mixture: Mixture,
+        mesh: dtensor.Mesh,
+    ) -> MeshStep:
+        """Lays the model out over the mesh, as it and its optimizer are now."""
+        return MeshStep(
+            model,
+            optimizer,
+            mesh,
+            self.layout,
+            mixture.num_tasks,
+            clip_norm=config.clip_norm,
+            z_loss=config.z_loss,
+            label_smoothing=config.label_smoothing,
+            normalization=config.loss_normalization,
+            seed=config.seed,
+        )
+
+
+def asked(
+    mesh_shape: str | None = None,
+    layout: str | None = None,
+    cores_per_replica: int | None = None,
+    strategy: str = "auto",
+    tpu: str | None = None,
+) -> Asked | None:
+    """Reads what was asked for; None if it is no mesh. Nothing is started yet."""
+    if not mesh_shape:
+        for name, value in (
+            ("layout", layout),
+            ("cores_per_replica", cores_per_replica),
+        ):
+            if value is not None:
+                raise ValueError(
+                    f"{name}={value!r} without mesh_shape, expected one such as "
+                    '"batch:2,model:4"'
+                )
+        return None
+    if strategy not in STRATEGIES:
+        raise ValueError(
+            f"strategy={strategy!r} with mesh_shape={mesh_shape!r}, expected "
+            f"{' or '.join(STRATEGIES)}"
+        )
+    if tpu is not None:
+        raise ValueError(
+            f"tpu={tpu!r} with mesh_shape={mesh_shape!r}: a mesh takes the devices of "
+            "this machine, expected none"
+        )
+    if cores_per_replica is not None and ":" in mesh_shape:
+        raise ValueError(
+            f"cores_per_replica={cores_per_replica} with mesh_shape={mesh_shape!r}, "
+            "expected the name of a TPU, such as v3-8"
+        )
+    shape = parse_shape(mesh_shape, cores_per_replica or 1)
+    found = Asked(shape, parse_layout(layout or DEFAULT_LAYOUT))
+    _check_used(found)
+    return found
+
+
+def _check_used(found):
+    """Devices that all do the same are a mistake."""
+    for name in unused_dimensions(found.layout, found.shape):
+        named = dict.fromkeys(over for _, over in found.layout.rules)
+        raise ValueError(
+            f'mesh_shape "{found.shape}", layout "{found.layout}": '
+            f"{unknown('mesh dimension', name, named)}"
+        )
+
+
+def _accelerators():
+    return [
+        device
+        for device in tf.config.list_physical_devices()
+        if device.device_type in ("GPU", "TPU")
+    ]
