@@ -3,17 +3,19 @@
     python -m experiments.predict --model_dir=RUN --task=topic --input=A --output=B
     python -m experiments.predict --model_dir=EXPORT --task=topic    # a prompt
 
-Input and output are CSV, TSV, JSON lines, a JSON array or Parquet, by their endings.
-The task's own template tells which columns make up a text; a column `inputs` is the
-text as it is. New columns are `answer`, `score` (its log probability) and, for a task
-with labels, `p(LABEL)` for each. Answers are kept in OUTPUT.partial until all are
-there: started again with the same flags, a job that was stopped goes on.
+Input and output are CSV, TSV, JSON lines, a JSON array or Parquet, by their endings; an
+input that ends as the task's own files do is read as they were. The task's own template
+tells which columns make up a text; a column `inputs` is the text as it is. New columns
+are `answer`, `score` (its log probability) and, for a task with labels, `p(LABEL)` for
+each. Answers are kept in OUTPUT.partial until all are there: started again with the
+same flags, a job that was stopped goes on.
 """
 
 import itertools
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import app, flags
 from tqdm import tqdm
@@ -43,8 +45,11 @@ def predict(
     beam_size: int | None = None,
     batch_size: int = 64,
     columns: Sequence[str] | None = None,
-    encoding: str = "utf-8",
-    quotes: bool = True,
+    encoding: str | None = None,
+    quotes: bool | None = None,
+    delimiter: str | None = None,
+    line: str | None = None,
+    format: str | None = None,
 ) -> Summary | None:
     """Answers a file's rows into another file; returns what came out, and prints it.
 
@@ -67,8 +72,11 @@ def predict(
         beam_size: beams; by default as the run was configured, 1 is greedy.
         batch_size: rows at a time.
         columns: names of the columns of a CSV or TSV file without a header.
-        encoding: of the input, if it is text.
+        encoding: of the input, if it is text; utf-8 by default.
         quotes: whether quotes in a CSV or TSV input hold a field together.
+        delimiter, line, format: what parts the columns of the input, how its lines are
+            written, or which form it has whatever its ending; as in a TOML file that
+            declares tasks.
     """
     if (input is None) != (output is None):
         raise ValueError(
@@ -82,16 +90,36 @@ def predict(
         return None
     output = components.expand(output)
     row_files.check_new(output)
-    rows = UserFile(components.expand(input), columns, encoding, quotes)
-    summary = _answer(model, model.known_task(task), rows, output, batch_size)
+    reader = RowText(model, model.known_task(task))
+    given = {"columns": columns, "encoding": encoding, "quotes": quotes}
+    given |= {"delimiter": delimiter, "line": line, "format": format}
+    path = components.expand(input)
+    rows = UserFile(path, **how_to_read(reader.reading(path), given))
+    summary = _answer(model, reader, rows, output, batch_size)
     print(f"{summary}\nwritten to {output}", flush=True)
     return summary
 
 
+def how_to_read(of_task: Mapping[str, Any], given: Mapping[str, Any]) -> dict:
+    """Says how an input is read: as the task's own files are, but for what is given.
+
+    >>> how_to_read({"line": "{a} {b}", "encoding": "latin-1"}, {"format": "csv"})
+    {'encoding': 'latin-1', 'format': 'csv'}
+    """
+    given = {key: value for key, value in given.items() if value is not None}
+    other = set(given) - {"encoding", "quotes"}  # it is of another form
+    return {
+        key: value
+        for key, value in {**of_task, **given}.items()
+        if key in given or key in ("encoding", "quotes") or not other
+    }
+
+
 def _answer(
-    model: Answerer, task: str, rows: UserFile, output: str, batch_size: int
+    model: Answerer, reader: RowText, rows: UserFile, output: str, batch_size: int
 ) -> Summary:
-    reader, labels = RowText(model, task), labels_asked(model, task)
+    task = reader.name
+    labels = labels_asked(model, task)
     total, columns = rows.check(reader.text)
     added = new_columns(labels)
     for name in columns:
@@ -166,9 +194,16 @@ def _define(values):
     flags.DEFINE_list(
         "columns", None, "Of a CSV or TSV file without a header.", **options
     )
-    flags.DEFINE_string("encoding", "utf-8", "Of the input.", **options)
+    flags.DEFINE_string("encoding", None, "Of the input; utf-8.", **options)
     flags.DEFINE_boolean(
-        "quotes", True, "Whether quotes hold a field of the input together.", **options
+        "quotes", None, "Whether quotes hold a field of the input together.", **options
+    )
+    flags.DEFINE_string("delimiter", None, "Between columns of the input.", **options)
+    flags.DEFINE_string(
+        "line", None, "How lines of the input are written: {label} {text}.", **options
+    )
+    flags.DEFINE_string(
+        "format", None, "Of the input, whatever its ending: csv, jsonl, ...", **options
     )
 
 
@@ -176,7 +211,7 @@ def _call(values):
     if values.model_dir is None:
         raise app.UsageError("--model_dir is not set; expected a run or an export")
     names = ("task", "input", "output", "checkpoint", "beam_size", "batch_size")
-    more = ("columns", "encoding", "quotes")
+    more = ("columns", "encoding", "quotes", "delimiter", "line", "format")
     try:
         predict(values.model_dir, **program.given(values, *names, *more))
     except KeyboardInterrupt:

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from experiments.runs.asking import Run
 from hypertf.export.answerer import Answerer
 from tfds_tasks import Task
+from tfds_tasks.own.declaration import Declaration
 from tfds_tasks.own.template import Template
 
 
@@ -20,7 +22,7 @@ class RowText:
     def __init__(self, model: Answerer, name: str) -> None:
         self.name = name
         self.task: Task | None = None
-        self.template, self._targets, self._labels = None, None, None
+        self.template, self._declaration, self._targets = None, None, None
         if isinstance(model, Run):
             self.task = model.task(name)
             self.template = self.task.template
@@ -33,8 +35,14 @@ class RowText:
     def _read_declaration(self, run: Run) -> None:
         for tasks in run.config.declared.values():
             if self.name in tasks:
-                self._targets = Template(tasks[self.name]["targets"])
-                self._labels = tasks[self.name]["labels"]
+                self._declaration = Declaration.from_dict(tasks[self.name])
+                self._targets = Template(self._declaration.targets)
+
+    def reading(self, path: str) -> dict[str, Any]:
+        """Returns how a file is read, if it is written as the task's own files are."""
+        if self._declaration is None or not self._declaration.reads_alike(path):
+            return {}
+        return self._declaration.reading(path)
 
     def text(self, values: Mapping[str, str]) -> str:
         """Writes a row as the model's input."""
@@ -78,7 +86,7 @@ class RowText:
         """
         if self._targets is not None and not self._targets.missing(values):
             text = self._targets.write(values)
-            text = (self._labels or {}).get(text, text)
+            text = (self._declaration.labels or {}).get(text, text)
             if self.task.classes and text in self.task.classes:
                 text = self.task.labels[self.task.classes.index(text)]  # in its style
         else:

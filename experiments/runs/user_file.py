@@ -3,11 +3,13 @@
 import codecs
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 from tqdm import tqdm
 
 from tfds_tasks.own import files
+from tfds_tasks.own.declaration import KEYS, PARTED
 from tfds_tasks.own.files import FileRow
 
 BLOCK = 2**22  # bytes
@@ -17,10 +19,9 @@ class UserFile:
     """The rows of a file, from the first on whenever they are iterated over.
 
     Args:
-        path: CSV, TSV, JSON lines, a JSON array or Parquet.
-        columns: names of the columns of a CSV or TSV file without a header.
-        encoding: of text files.
-        quotes: whether quotes in CSV and TSV hold a field together.
+        path: CSV, TSV, JSON lines, a JSON array, Parquet, or other text.
+        columns, encoding, quotes, delimiter, line, format: how it is read, see
+            `tfds_tasks.own.files.read`.
     """
 
     def __init__(
@@ -29,17 +30,20 @@ class UserFile:
         columns: Sequence[str] | None = None,
         encoding: str = "utf-8",
         quotes: bool = True,
+        **parted: str | None,
     ) -> None:
         self.path = path
         columns = None if columns is None else list(columns)
         self.options = {"columns": columns, "encoding": encoding, "quotes": quotes}
+        self.options |= {key: value for key, value in parted.items() if value}
         try:
             codecs.lookup(encoding)
         except LookupError:
             raise ValueError(
                 f"encoding={encoding!r}, expected one that Python knows, such as utf-8"
             ) from None
-        files.form(path)
+        _check(self.options)
+        files.form(path, **parted)
         files.check_exists(path)
 
     def __iter__(self) -> Iterator[FileRow]:
@@ -76,3 +80,16 @@ class UserFile:
         if not number:
             raise ValueError(f"{self.path} has no rows; expected some")
         return number, list(columns)
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    """Raises if an option is not one that a TOML file of tasks could have."""
+    for key in PARTED:
+        if key not in options:
+            continue
+        is_right, expected = KEYS[key]
+        if not is_right(options[key]):
+            raise ValueError(f"{key}={options[key]!r}, expected {expected}")
+    for other in ("delimiter", "columns", "format"):
+        if "line" in options and options.get(other) is not None:
+            raise ValueError(f"{other}={options[other]!r}, expected none beside line")

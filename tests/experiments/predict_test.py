@@ -1,8 +1,10 @@
 """`experiments.predict`: files in and out, jobs that go on, the prompt."""
 
 import contextlib
+import copy
 import fcntl
 import io
+import json
 import os
 import signal
 import subprocess
@@ -77,6 +79,56 @@ def test_each_format_in_and_out(ask, wanted, tmp_path):
         assert row["p(sports)"] == pytest.approx(new["p(sports)"], rel=1e-4)
         assert row["p(sports)"] + row["p(world)"] == pytest.approx(1, abs=1e-5)
     assert not [name for name in os.listdir(tmp_path) if "partial" in name]
+
+
+LINES = "".join(f"{row['subject']} | caf\u00e9 {row['id']}\n" for row in ROWS)
+
+
+def test_text_of_other_forms_in(ask, model, tmp_path):
+    texts = [f"{row['subject']}: caf\u00e9 {row['id']}" for row in ROWS]
+    wanted = [answer.text for answer in model.predict(texts, "topic")]
+    (tmp_path / "in.log").write_text(LINES, "latin-1")
+    (tmp_path / "in.txt").write_text(LINES.replace(" | ", ";"))
+    columns = ("subject", "body")
+    objects = [
+        json.dumps(dict(zip(columns, line.split(" | "), strict=True)))
+        for line in LINES.splitlines()
+    ]
+    (tmp_path / "in.old").write_text("\n".join(objects))
+    for number, (name, options) in enumerate(
+        (
+            ("in.log", {"line": "{subject} | {body}", "encoding": "latin-1"}),
+            ("in.txt", {"delimiter": ";", "columns": columns}),
+            ("in.old", {"format": "jsonl"}),
+        )
+    ):
+        output = tmp_path / f"{number}.jsonl"
+        ask(tmp_path / name, output, **options)
+        assert [row["answer"] for row in read(output)] == wanted, name
+    for options, message in (
+        ({"delimiter": "::"}, "delimiter='::', expected one letter"),
+        ({"format": "xls"}, "format='xls', expected one of csv, "),
+        ({"line": "{a}", "columns": ["b"]}, r"columns=\['b'\], expected none beside"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask(tmp_path / "in.log", tmp_path / "out.csv", **options)
+
+
+def test_an_input_like_the_task_s_own_files_is_read_as_they_were(
+    ask, model, monkeypatch, tmp_path
+):
+    declared = copy.deepcopy(dict(model.config.declared))
+    for tasks in declared.values():
+        tasks["topic"] |= {"encoding": "latin-1", "line": "{subject} | {body}"}
+        tasks["topic"]["files"] = {"train": ["/data/train.log"]}
+    monkeypatch.setattr(model, "config", model.config.replace(declared=declared))
+    for name in ("in.log", "no_ending"):
+        (tmp_path / name).write_text(LINES, "latin-1")
+        ask(tmp_path / name, tmp_path / f"{name}.csv")
+        rows = read(tmp_path / f"{name}.csv")
+        assert [row["body"] for row in rows] == [f"caf\u00e9 {r['id']}" for r in ROWS]
+    summary = ask(write(tmp_path / "in.jsonl", ROWS), tmp_path / "other.csv")
+    assert summary.rows == len(ROWS)  # by its own ending
 
 
 def stopped_after(batches):

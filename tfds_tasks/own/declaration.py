@@ -13,6 +13,7 @@ from tfds_tasks.registry import unknown
 from tfds_tasks.scores.named import named_metrics
 
 SPLITS = ("train", "validation", "test")
+PARTED = ("delimiter", "line", "format")
 VERSION = "1.0.0"  # of all prepared rows: others have another fingerprint
 FROM_TRAIN = "from train"
 EMPTY = ("refuse", "skip", "keep")
@@ -20,7 +21,7 @@ NAME = re.compile(r"[A-Za-z0-9][\w./-]*")
 # What decides the rows: a change of any makes other data of it.
 OF_THE_ROWS = ("name", "inputs", "targets", "labels", "contents", "columns", "encoding")
 OF_THE_ROWS += ("quotes", "empty", "validation_share", "seed")
-IF_GIVEN = ("delimiter", "line")  # the others' fingerprints do without them
+IF_GIVEN = PARTED  # the others' fingerprints do without them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Declaration:
             for free text.
         metrics: names, see `scores.named`.
         rate: number of examples that it is mixed by, None counts them.
-        columns, encoding, quotes, delimiter, line: of text files, see `files.read`.
+        columns, encoding, quotes, delimiter, line, format: see `files.read`.
         empty: what is done with a row in which a column of `inputs` is empty:
             "refuse", "skip" or "keep"; one without an answer may be skipped too.
         validation_share: share of train that is taken out where validation is absent;
@@ -56,6 +57,7 @@ class Declaration:
     quotes: bool = True
     delimiter: str | None = None
     line: str | None = None
+    format: str | None = None
     empty: str = "refuse"
     validation_share: float | None = None
     seed: int = 42
@@ -71,13 +73,29 @@ class Declaration:
             None if self.labels is None else tuple(dict.fromkeys(self.labels.values()))
         )
 
+    @property
+    def parted(self) -> dict[str, str | None]:
+        """The options that say which form a file has, beside its ending."""
+        return {key: getattr(self, key) for key in PARTED}
+
+    def reads_alike(self, path: str) -> bool:
+        """Tells whether another file is read as the files of the task are.
+
+        It is if it ends as one of them does; or in nothing that tells its form, where
+        an option does.
+        """
+        named = (path for paths in self.files.values() for path in paths)
+        endings = {files.ending_of(path) for path in named}
+        ending = files.ending_of(path)
+        told = any(self.parted.values())
+        return ending in endings or (told and ending not in files.FORMATS)
+
     def reading(self, path: str) -> dict[str, Any]:
         """Returns the options of `files.read` for one of the files."""
-        parted = {"delimiter": self.delimiter, "line": self.line}
-        table = files.form(path, **parted) in files.TABLES
+        table = files.form(path, **self.parted) in files.TABLES
         columns = self.columns if table and self.line is None else None
         return {
-            **parted,
+            **self.parted,
             "columns": columns,
             "encoding": self.encoding,
             "quotes": self.quotes,
@@ -145,7 +163,7 @@ def check_table(name: str, table: Any) -> dict[str, Any]:
             check(table[key]) if key in table else None
         except ValueError as error:
             raise BadKey(key, str(error)) from None
-    for other in ("delimiter", "columns"):
+    for other in ("delimiter", "columns", "format"):
         if "line" in table and other in table:
             raise BadKey(other, f"{table[other]!r}, expected none beside line")
     return table
@@ -220,6 +238,10 @@ KEYS = {
     "quotes": (lambda v: isinstance(v, bool), "true or false"),
     "delimiter": (_is_delimiter, 'one letter, such as ";" or "\\t"'),
     "line": (lambda v: isinstance(v, str), 'columns in braces: "{label}:{text}"'),
+    "format": (
+        lambda v: isinstance(v, str) and f".{v}" in files.FORMATS,
+        f"one of {', '.join(form[1:] for form in files.FORMATS)}",
+    ),
     "empty": (lambda v: v in EMPTY, f"one of {', '.join(EMPTY)}"),
     "validation_share": (
         lambda v: isinstance(v, float) and 0 < v < 1,

@@ -47,6 +47,7 @@ def read(
     quotes: bool = True,
     delimiter: str | None = None,
     line: str | None = None,
+    format: str | None = None,
 ) -> Iterator[FileRow]:
     r"""Reads a file row by row; a broken one raises a ValueError that names its place.
 
@@ -57,7 +58,8 @@ def read(
 
     Args:
         path: local or gs://..., its ending one of `FORMATS`; all but Parquet may be
-            followed by ".gz". With `delimiter` or `line` it may have any ending.
+            followed by ".gz". With `delimiter`, `line` or `format` it may have any
+            ending.
         columns: names of the columns of a table without a header.
         encoding: of text files.
         quotes: whether quotes in a table hold a field together.
@@ -65,9 +67,10 @@ def read(
             and "\t" in TSV.
         line: how the lines of a text file are written that is none of the others, such
             as "{label}:{kind} {text}".
+        format: which of `FORMATS` it has whatever its ending, without the dot.
     """
     path = os.fspath(path)
-    ending = form(path, delimiter, line)
+    ending = form(path, delimiter, line, format)
     check_exists(path)
     if ending == ".parquet":
         return _parquet(path)
@@ -82,10 +85,24 @@ def read(
     return _json(path, encoding)
 
 
-def form(path: str, delimiter: str | None = None, line: str | None = None) -> str:
-    """Returns which of `FORMATS` a file has, or ".lines": by its ending and options."""
+def ending_of(path: str) -> str:
+    """Returns the ending of a file in small letters, packed or not.
+
+    >>> ending_of("a/b.CSV.gz"), ending_of("a.ndjson"), ending_of("train_5500.label")
+    ('.csv', '.jsonl', '.label')
+    """
     ending = os.path.splitext(path.lower().removesuffix(".gz"))[1]
-    ending = {".ndjson": ".jsonl", ".pq": ".parquet"}.get(ending, ending)
+    return {".ndjson": ".jsonl", ".pq": ".parquet"}.get(ending, ending)
+
+
+def form(
+    path: str,
+    delimiter: str | None = None,
+    line: str | None = None,
+    format: str | None = None,
+) -> str:
+    """Returns which of `FORMATS` a file has, or ".lines": by its ending and options."""
+    ending = ending_of(path) if format is None else f".{format}"
     if ending not in FORMATS or ending in TABLES:
         if line is not None:
             return ".lines"
@@ -94,8 +111,8 @@ def form(path: str, delimiter: str | None = None, line: str | None = None) -> st
     if ending not in FORMATS or (ending == ".parquet" and path.endswith(".gz")):
         raise ValueError(
             f"{path}: ending {os.path.splitext(path)[1]!r}, expected one of "
-            f'{", ".join(FORMATS)}; or, of other text, delimiter = "..." or '
-            'line = "{label} {text}"'
+            f'{", ".join(FORMATS)}; or, of other text, delimiter = "...", '
+            'line = "{label} {text}" or format = "jsonl"'
         )
     return ending
 

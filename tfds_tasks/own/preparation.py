@@ -95,9 +95,7 @@ def contents(
     for source in named:
         known.append(rows.content(source, data_dir))
         if not rows.is_tfds(source):
-            known.append(
-                rows.files.form(source, declaration.delimiter, declaration.line)
-            )
+            known.append(rows.files.form(source, **declaration.parted))
     return " ".join(known)
 
 
@@ -147,7 +145,8 @@ def told(
         for split, (source, mask) in parts.items()
     )
     taken = "validation" not in declaration.files
-    reason = " (validation is absent: taken out of train)" if taken else ""
+    reason = f" (validation is absent: taken out of train, seed {declaration.seed})"
+    reason = reason if taken else ""
     return f"prepared {declaration.name}: {sizes}{reason}, {seconds:.1f} s"
 
 

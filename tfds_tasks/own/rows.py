@@ -93,7 +93,7 @@ def _hint(declaration: Declaration, row: FileRow) -> str:
     """What to say in the TOML file if the columns of a table look odd."""
     if is_tfds(row.file) or declaration.line is not None:
         return ""
-    if files.form(row.file, declaration.delimiter) not in files.TABLES:
+    if files.form(row.file, **declaration.parted) not in files.TABLES:
         return ""
     (first, *more) = row.values
     other = next((mark for mark in ";\t|," if mark in first), None)
@@ -194,7 +194,8 @@ def sources_of(pattern: str, folder: str, **parted: str) -> list[str]:
     Args:
         pattern: the value.
         folder: of the TOML file.
-        **parted: `delimiter` or `line`, if the file says so; then any ending is right.
+        **parted: `delimiter`, `line` or `format`, if the file says so; then any
+            ending is right.
     """
     if pattern.startswith(TFDS):
         return [pattern]

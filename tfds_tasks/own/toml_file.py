@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfds_tasks.own import preparation, rows
 from tfds_tasks.own.declaration import (
     FROM_TRAIN,
+    PARTED,
     SPLITS,
     BadKey,
     Declaration,
@@ -22,8 +23,7 @@ from tfds_tasks.registry import all_names
 
 DEFAULT_METRICS = ("accuracy",)
 SOME_LABELS = ("a", "b")  # stand for those from train until that was read
-OPTIONAL = ("rate", "encoding", "quotes", "delimiter", "line", "empty")
-OPTIONAL += ("validation_share", "seed")
+OPTIONAL = ("rate", "encoding", "quotes", *PARTED, "empty", "validation_share", "seed")
 
 
 def read(
@@ -83,7 +83,7 @@ def _declaration(
     name: str, table: Any, folder: str, data_dir: str | None
 ) -> Declaration:
     table = check_table(name, table)
-    parted = {key: table[key] for key in ("delimiter", "line") if key in table}
+    parted = {key: table[key] for key in PARTED if key in table}
     files = {s: _sources(s, table[s], folder, parted) for s in SPLITS if s in table}
     if "validation" not in files and _have_validation(files["train"], data_dir):
         files["validation"] = files["train"]

@@ -208,6 +208,10 @@ def test_other_text_files(tmp_path):
     assert row.values == {"a": "1", "b": "2"}
     with pytest.raises(ValueError, match=r"ending '\.txt', .* delimiter = .* line = "):
         files.read(path)
+    path = write(tmp_path / "a.txt", '{"a": 1}\n{"a": 2}\n')
+    rows = list(files.read(path, format="jsonl"))
+    assert [row.values for row in rows] == [{"a": "1"}, {"a": "2"}]
+    assert rows[1].line == 2
 
 
 def test_what_is_null_and_what_is_no_text(tmp_path):

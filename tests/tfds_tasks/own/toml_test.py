@@ -6,7 +6,7 @@ import pytest
 
 from tfds_tasks import get_mixture
 from tfds_tasks.named_mixtures import declarations, identities
-from tfds_tasks.own import toml_file
+from tfds_tasks.own import rows, toml_file
 from tfds_tasks.own.declaration import Declaration
 
 TABLE = """[topic]
@@ -47,8 +47,25 @@ def test_rows_prepared_without_a_newer_key_keep_their_name():
     keys = {"name": "a", "files": {}, "contents": {}, "inputs": "{a}", "targets": "{b}"}
     declared = Declaration(**keys, labels=None)
     assert declared.source == "own_a/8e6243a05be629fa:1.0.0"
-    for key in ("delimiter", "line"):
+    for key in ("delimiter", "line", "format"):
         assert replace(declared, **{key: ";"}).source != declared.source
+
+
+def test_a_file_whose_ending_does_not_tell_its_form(folder):
+    (folder / "topic.txt").write_text('{"text": "it broke", "label": "bug"}\n')
+    text = TABLE.replace("topic.csv", "topic.txt")
+    (folder / "a.toml").write_text(text + 'format = "jsonl"\n')
+    declared = toml_file.read(folder / "a.toml")["topic"]
+    (row,) = rows.text_rows(declared, "train")
+    assert (row.inputs, row.targets) == ("it broke", "bug")
+    assert declared.reads_alike("other.label")
+    assert not declared.reads_alike("other.csv")
+    (folder / "b.toml").write_text(text + 'format = "xls"\n')
+    with pytest.raises(ValueError, match=r"format: 'xls', expected one of csv, tsv"):
+        toml_file.read(folder / "b.toml")
+    (folder / "b.toml").write_text(text + 'format = "csv"\nline = "{text}:{label}"\n')
+    with pytest.raises(ValueError, match="format: 'csv', expected none beside line"):
+        toml_file.read(folder / "b.toml")
 
 
 def test_what_changes_the_rows_changes_the_fingerprint(folder):
