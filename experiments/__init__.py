@@ -18,4 +18,9 @@ Each program is a function that a notebook calls, and a command with flags:
 `benchmarks/` what is timed.
 """
 
+import os
+
+# TensorFlow does this by itself on some processors only; others gain from it as well.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
 import tfds_tasks  # noqa: F401 (starts TensorFlow without its log)

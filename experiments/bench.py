@@ -23,13 +23,14 @@ from absl import flags
 from experiments.benchmarks import (
     decode_suite,
     input_suite,
+    machine,
     mesh_suite,
     method_suite,
     serving_suite,
     t5_suite,
     tpu_suite,
 )
-from experiments.benchmarks.timing import Options, machine
+from experiments.benchmarks.timing import Options
 from experiments.runs import components, program
 
 SUITES = {
@@ -86,7 +87,9 @@ def bench(
         folder=str(path.parent),
     )
     print(f"measuring {suite} ({rounds} rounds); writing to {path}", flush=True)
-    results = {"suite": suite, "machine": machine(), **SUITES[suite](options)}
+    here = machine.describe()
+    print(machine.in_words(here), flush=True)
+    results = {"suite": suite, "machine": here, **SUITES[suite](options)}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"\nwritten to {path}")

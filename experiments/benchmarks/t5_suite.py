@@ -3,7 +3,7 @@
 import dataclasses
 
 import hypertf
-from experiments.benchmarks import peers, timing
+from experiments.benchmarks import machine, peers, timing
 from experiments.benchmarks.peers import System, Workload
 from experiments.reports.tables import aligned
 
@@ -32,7 +32,7 @@ def run(options: timing.Options) -> dict:
         raise ValueError(f"only={sorted(unknown)}, expected some of {[*OPERATIONS]}")
     workload = Workload(hypertf.T5Config.from_name(size))
     systems, absent = start(workload)
-    peak = timing.matmul_peak(rounds)
+    peak, way = machine.matmul_peak(rounds)
     results = {}
     for operation, make in OPERATIONS.items():
         if only and operation not in only:
@@ -44,11 +44,12 @@ def run(options: timing.Options) -> dict:
         if not operation.startswith("decode"):
             for row in results[operation].values():
                 row["share_of_peak"] = flops / row["median_ms"] / 1e6 / peak
-    report(results, workload, size, peak, absent)
+    report(results, workload, size, (peak, way), absent)
     return {
         "size": size,
         "workload": {**dataclasses.asdict(workload), "config": size},
         "matmul_peak_gflops": peak,
+        "matmul_peak_way": way,
         "absent": absent,
         "operations": results,
     }
@@ -85,14 +86,14 @@ def report(
     results: dict[str, dict],
     workload: Workload,
     size: str,
-    peak: float,
+    peak: tuple[float, str],
     absent: dict[str, str],
 ) -> None:
     """Prints the table, and which systems are not in it."""
     print(
         f"\n{size}, batch {workload.batch}, {workload.input_length}/"
         f"{workload.target_length} tokens, decoding {workload.decode_length}; "
-        f"matmul peak {peak:.0f} GFLOP/s\n"
+        f"matmul peak {peak[0]:.0f} GFLOP/s ({peak[1]})\n"
     )
     rows = []
     for operation, systems in results.items():
@@ -104,7 +105,7 @@ def report(
                     name,
                     f"{row['median_ms']:.1f}",
                     f"{row['min_ms']:.1f}",
-                    f"{row['ratio']:.2f}",
+                    timing.times(row["ratio"], row["error"]),
                     share,
                 )
             )

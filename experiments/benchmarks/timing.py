@@ -1,14 +1,11 @@
 """Timing in turns, and what came out."""
 
 import dataclasses
-import os
-import platform
 import random
 import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-import tensorflow as tf
 from tqdm import tqdm
 
 
@@ -84,21 +81,3 @@ def ratio_of(
 def times(ratio: float, error: float | None) -> str:
     """Writes a ratio for a table: "1.034 ± 0.012"."""
     return f"{ratio:.3f}" if error is None else f"{ratio:.3f} ± {error:.3f}"
-
-
-def matmul_peak(rounds: int, size: int = 2048) -> float:
-    """Measures the GFLOP/s of one large float32 product: the best of this machine."""
-    a = tf.random.normal((size, size))
-    product = tf.function(lambda: tf.linalg.matmul(a, a))
-    seconds = in_turns({"matmul": product}, rounds, "matmul peak")["matmul"]
-    return 2 * size**3 / statistics.median(seconds) / 1e9
-
-
-def machine() -> dict:
-    """Says what this machine and its TensorFlow are."""
-    return {
-        "cpu": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "tensorflow": tf.__version__,
-    }
