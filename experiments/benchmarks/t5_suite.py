@@ -33,6 +33,7 @@ def run(options: timing.Options) -> dict:
     workload = Workload(hypertf.T5Config.from_name(size))
     systems, absent = start(workload)
     peak, way = machine.matmul_peak(rounds)
+    announce(workload, size, peak, way)
     results = {}
     for operation, make in OPERATIONS.items():
         if only and operation not in only:
@@ -44,7 +45,9 @@ def run(options: timing.Options) -> dict:
         if not operation.startswith("decode"):
             for row in results[operation].values():
                 row["share_of_peak"] = flops / row["median_ms"] / 1e6 / peak
-    report(results, workload, size, (peak, way), absent)
+        report(operation, results[operation])
+    for name, why in absent.items():
+        print(f"left out: {name} ({why})")
     return {
         "size": size,
         "workload": {**dataclasses.asdict(workload), "config": size},
@@ -82,35 +85,26 @@ def forward_flops(workload: Workload) -> float:
     return 2 * (encoder + decoder + targets * c.d_model * c.vocab_size)
 
 
-def report(
-    results: dict[str, dict],
-    workload: Workload,
-    size: str,
-    peak: tuple[float, str],
-    absent: dict[str, str],
-) -> None:
-    """Prints the table, and which systems are not in it."""
+def announce(workload: Workload, size: str, peak: float, way: str) -> None:
+    """Prints what is measured."""
     print(
         f"\n{size}, batch {workload.batch}, {workload.input_length}/"
         f"{workload.target_length} tokens, decoding {workload.decode_length}; "
-        f"matmul peak {peak[0]:.0f} GFLOP/s ({peak[1]})\n"
+        f"matmul peak {peak:.0f} GFLOP/s ({way})"
     )
-    rows = []
-    for operation, systems in results.items():
-        for name, row in systems.items():
-            share = f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else ""
-            rows.append(
-                (
-                    operation,
-                    name,
-                    f"{row['median_ms']:.1f}",
-                    f"{row['min_ms']:.1f}",
-                    timing.times(row["ratio"], row["error"]),
-                    share,
-                )
-            )
-            operation = ""
-    headings = ("operation", "system", "median ms", "min ms", "x hypertf", "of peak")
-    print(aligned(headings, rows))
-    for name, why in absent.items():
-        print(f"left out: {name} ({why})")
+
+
+def report(operation: str, systems: dict[str, dict]) -> None:
+    """Prints the table of an operation as soon as it is measured."""
+    rows = [
+        (
+            name,
+            f"{row['median_ms']:.1f}",
+            f"{row['min_ms']:.1f}",
+            timing.times(row["ratio"], row["error"]),
+            f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else "",
+        )
+        for name, row in systems.items()
+    ]
+    headings = (operation, "median ms", "min ms", "x hypertf", "of peak")
+    print(f"\n{aligned(headings, rows)}", flush=True)
