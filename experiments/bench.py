@@ -3,6 +3,7 @@
     python -m experiments.bench --suite=t5
     python -m experiments.bench --suite=methods --only=hyperprompt-global,hypergrid
     python -m experiments.bench --suite=input --data_dir=... --vocabulary=spiece.model
+    python -m experiments.bench --suite=packing --data_dir=... --vocabulary=spiece.model
     python -m experiments.bench --suite=decode    # the SavedModel beside CTranslate2
     python -m experiments.bench --suite=serving   # the development server under load
     python -m experiments.bench --suite=mesh      # meshes of virtual CPU devices
@@ -26,6 +27,7 @@ from experiments.benchmarks import (
     machine,
     mesh_suite,
     method_suite,
+    packing_suite,
     serving_suite,
     t5_suite,
     tpu_suite,
@@ -37,6 +39,7 @@ SUITES = {
     "t5": t5_suite.run,
     "input": input_suite.run,
     "methods": method_suite.run,
+    "packing": packing_suite.run,
     "decode": decode_suite.run,
     "serving": serving_suite.run,
     "mesh": mesh_suite.run,
@@ -66,13 +69,14 @@ def bench(
     ```
 
     Args:
-        suite: "t5", "methods", "input", "decode", "serving", "mesh" or "tpu".
+        suite: "t5", "methods", "input", "packing", "decode", "serving", "mesh" or
+            "tpu".
         rounds: turns that every case gets.
         size: of the model; t5-small by default, t5-nano for "mesh".
         only: operations, methods or meshes ("batch:2;model:2") to measure; all by
             default.
-        data_dir: where TFDS has prepared its data, for "input".
-        vocabulary: SentencePiece file, preset, or "nano", for "input".
+        data_dir: where TFDS has prepared its data, for "input" and "packing".
+        vocabulary: SentencePiece file, preset, or "nano", for the same.
         output: JSON file; out/bench_<suite>.json by default.
     """
     if suite not in SUITES:

@@ -3,6 +3,7 @@
     python -m experiments.compile --config=nano --topology=v5e:2x2
     python -m experiments.compile --model=t5-small --conditioner=hyperprompt-global \\
         --precision=mixed_bfloat16 --batch_size=128 --topology=v5e:4x4
+    python -m experiments.compile --model=t5-small --parts= --mesh_shape=model:4
 
 The training step, greedy or beam decoding and scoring of the configuration, each for
 one chip with its share of the batch; the training step also data parallel over all
@@ -12,6 +13,7 @@ Needs no TPU, but the extra `tpu-compiler`.
 """
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -21,10 +23,12 @@ from absl import flags
 
 from experiments.configs import Config, get_config
 from experiments.reports.tables import aligned
-from experiments.runs import components, program
+from experiments.runs import compiled_on_mesh, components, on_mesh, program
 from experiments.runs import flags as run_flags
+from experiments.runs.training_run import check_unpacked
 from hypertf import tpu
 from hypertf.t5.inputs import DECODER_TOKENS, ENCODER_TOKENS, TARGETS, TASK_IDS
+from hypertf.training import TrainStep
 
 PARTS = ("train", "decode", "score", "data_parallel")
 COLUMNS = ("part", "chips", "memory", "of it temporary", "fits", "GFLOP", "GB accessed")
@@ -38,6 +42,9 @@ def compile(
     parts: Sequence[str] = PARTS,
     choices: int = 2,
     output: str | os.PathLike | None = None,
+    mesh_shape: str | None = None,
+    layout: str | None = None,
+    cores_per_replica: int | None = None,
 ) -> dict[str, tpu.Compiled]:
     """Compiles parts of a configuration for a TPU; prints and returns the figures.
 
@@ -54,9 +61,17 @@ def compile(
         parts: some of `PARTS`.
         choices: labels that scoring compares.
         output: file for the figures, as JSON.
+        mesh_shape: a mesh such as "model:4": the training step is also compiled split
+            over as many chips, as part "mesh", and the plan's figures stand beside.
+        layout: what is split over it, as in `experiments.train.train`.
+        cores_per_replica: over how many chips the model is split.
     """
     config = get_config(config) if isinstance(config, str) else config
     chip, chips = tpu.parse_topology(topology)
+    check_unpacked(config, "where a step is compiled")
+    asked = on_mesh.asked(mesh_shape, layout, cores_per_replica)
+    if asked is not None:
+        compiled_on_mesh.check(asked, config, topology)
     for part in parts:
         if part not in PARTS:
             raise ValueError(f"parts: {part!r}, expected some of {', '.join(PARTS)}")
@@ -72,6 +87,8 @@ def compile(
         flush=True,
     )
     made = Parts(config, choices)
+    if asked is not None:
+        asked.check_model(config, made.model)
     compiled = {}
     for part in parts:
         whole = part == "data_parallel"
@@ -79,7 +96,14 @@ def compile(
         lowered = made.lowered("train" if whole else part, rows)
         compiled[part] = tpu.compile_hlo(lowered, topology, chips if whole else 1)
         print(f"{part}: {compiled[part].seconds:.0f} s", flush=True)
+    if asked is not None:
+        compiled["mesh"] = made.on_mesh(asked, topology)
     print(table(compiled))
+    if asked is not None:
+        figures = compiled_on_mesh.beside_plan(
+            asked, config, made.model, compiled["mesh"]
+        )
+        print(compiled_on_mesh.table(figures))
     print(f"{chip.name}: {chip.memory / 1e9:g} GB, {chip.bandwidth / 1e9:g} GB/s")
     if output is not None:
         write(components.expand(output), config, topology, compiled)
@@ -98,8 +122,17 @@ class Parts:
         """Lowers a part for a batch of that many rows."""
         return getattr(self, f"_{part}")(rows)
 
-    def _train(self, rows):
-        step = components.make_train_step(
+    def on_mesh(self, asked: on_mesh.Asked, topology: str) -> tpu.Compiled:
+        """Compiles the training step of the whole batch, split over a mesh."""
+        program = self.lowered("train", self.config.batch_size)
+        return compiled_on_mesh.compile_on_mesh(
+            asked, self.train_step, program, topology
+        )
+
+    @functools.cached_property
+    def train_step(self) -> TrainStep:
+        """The training step, on the model and an optimizer."""
+        return components.make_train_step(
             self.config,
             self.model,
             components.make_optimizer(self.config),
@@ -107,8 +140,10 @@ class Parts:
             tf.distribute.get_strategy(),
             jit_compile=True,
         )
+
+    def _train(self, rows):
         batch = self._batch(rows, (DECODER_TOKENS, TARGETS))
-        return tpu.lower(step.compiled, batch, tf.constant(0, tf.int64))
+        return tpu.lower(self.train_step.compiled, batch, tf.constant(0, tf.int64))
 
     def _decode(self, rows):
         config = self.config
@@ -175,6 +210,7 @@ def write(
 
 def _define(values):
     run_flags.define_config(values)
+    run_flags.define_mesh(values)
     options = {"flag_values": values}
     flags.DEFINE_string("topology", "v5e:2x2", "Chips, such as v5e:4x4.", **options)
     flags.DEFINE_list("parts", list(PARTS), "What to compile.", **options)
@@ -185,7 +221,7 @@ def _define(values):
 
 
 def _call(values):
-    names = ("topology", "parts", "choices", "output")
+    names = ("topology", "parts", "choices", "output", *run_flags.MESH)
     compile(run_flags.config_of(values), **program.given(values, *names))
 
 

@@ -3,6 +3,7 @@
     python -m experiments.evaluate --model_dir=/tmp/nano
     python -m experiments.evaluate --model_dir=... --checkpoints=all --decoding=rank
     python -m experiments.evaluate --model_dir=... --checkpoints=follow
+    python -m experiments.evaluate --model_dir=... --mesh_shape=batch:2,model:2
     python -m experiments.evaluate --model_dir=... --split=test --submission=OUT
 
 Prints a table, the best single checkpoint and the best of each task; writes
@@ -17,7 +18,14 @@ from collections.abc import Iterator, Sequence
 
 from absl import app, flags
 
-from experiments.runs import components, config_file, program, server_files
+from experiments.runs import (
+    components,
+    config_file,
+    on_mesh,
+    program,
+    server_files,
+    transfer,
+)
 from experiments.runs import flags as run_flags
 from experiments.runs.config import DECODING
 from experiments.runs.eval_results import Results
@@ -41,6 +49,9 @@ def evaluate(
     strategy: str = "auto",
     tpu: str | None = None,
     poll: float = 30,
+    mesh_shape: str | None = None,
+    layout: str | None = None,
+    cores_per_replica: int | None = None,
 ) -> Results:
     """Scores checkpoints of a run and prints the table; returns all its scores.
 
@@ -64,6 +75,10 @@ def evaluate(
         strategy: devices to run on, one of `hypertf.training.STRATEGIES`.
         tpu: name of the TPU; "local" on a TPU VM.
         poll: with "follow", seconds between two looks.
+        mesh_shape: a mesh to split the model over, such as "model:4". The run may have
+            been trained on another one, or without.
+        layout: what is split over it, as in `experiments.train.train`.
+        cores_per_replica: over how many devices of a TPU the model is split.
     """
     model_dir = components.expand(model_dir)
     config = config_file.read(model_dir)
@@ -71,22 +86,35 @@ def evaluate(
     config = config.replace(**{k: v for k, v in changes.items() if v is not None})
     if submission is not None:
         server_files.check(config, split, tasks)
-    results = Results(model_dir, split)
+    asked = on_mesh.asked(mesh_shape, layout, cores_per_replica, strategy, tpu)
+    if asked is not None:
+        asked.check_batch(batch_size)
+        on_mesh.check_checkpoints(checkpoints)
+    chief = asked is None or on_mesh.is_chief()
+    results = Results(model_dir, split, writes=chief)
     steps = steps_asked(
         model_dir, checkpoints, config.steps, set(results.records), poll
     )
-    strategy = training.make_strategy(strategy, tpu)
-    training.check_batch_size(strategy, batch_size)
+    devices = None
+    if asked is None:
+        devices = training.make_strategy(strategy, tpu)
+        training.check_batch_size(devices, batch_size)
     scorer = Scorer(
         config,
-        strategy,
+        devices,
         split=split,
         tasks=tasks,
         batch_size=batch_size,
         data_dir=components.expand(data_dir),
+        asked=asked,
     )
-    announce(scorer, model_dir)
-    predictions = _score(scorer, model_dir, steps, results)
+    if asked is not None:
+        steps = on_mesh.agreed(steps, scorer.mesh)
+    if chief:
+        announce(scorer, model_dir)
+    predictions = _score(scorer, model_dir, steps, results, print if chief else _silent)
+    if not chief:
+        return results
     if submission is not None:
         if predictions is None:
             raise ValueError("submission: every checkpoint is scored; name a step")
@@ -104,6 +132,9 @@ def announce(scorer: Scorer, model_dir: str) -> None:
         f"{count:,} examples, {scorer.how}",
         flush=True,
     )
+    if scorer.untrained:
+        names = [scorer.mixture.identities[i] for i in scorer.untrained]
+        print(transfer.untrained_in_words(names), flush=True)
     reasons = {}
     for task, reason in scorer.unscored.items():
         reasons.setdefault(reason, []).append(task)
@@ -111,7 +142,11 @@ def announce(scorer: Scorer, model_dir: str) -> None:
         print(f"no score, {reason}: {', '.join(tasks)}", flush=True)
 
 
-def _score(scorer, model_dir, steps, results):
+def _silent(*words, **options):
+    """Of several processes one tells."""
+
+
+def _score(scorer, model_dir, steps, results, say):
     """Scores step after step; returns what the last of them wrote."""
     predictions = None
     for step in steps:
@@ -120,7 +155,7 @@ def _score(scorer, model_dir, steps, results):
         scores, predictions = scorer.score()
         results.write_predictions(step, predictions)
         results.add(step, scores, scorer.how, time.time() - began)
-        print(f"step {step}, {time.time() - began:.0f} s", flush=True)
+        say(f"step {step}, {time.time() - began:.0f} s", flush=True)
     return predictions
 
 
@@ -178,6 +213,7 @@ def _follow(model_dir, poll, last, done):
 
 def _define(values):
     run_flags.define_devices(values)
+    run_flags.define_mesh(values)
     options = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "Folder of the run.", **options)
     flags.DEFINE_string(
@@ -212,7 +248,7 @@ def _call(values):
         raise app.UsageError("--model_dir is not set; expected the folder of a run")
     names = ("checkpoints", "split", "tasks", "decoding", "beam_size", "batch_size")
     more = ("submission", "data_dir", "strategy", "tpu", "poll")
-    evaluate(values.model_dir, **program.given(values, *names, *more))
+    evaluate(values.model_dir, **program.given(values, *names, *more, *run_flags.MESH))
 
 
 if __name__ == "__main__":

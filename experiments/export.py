@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from absl import app, flags
 
 import hypertf
-from experiments.runs import components, config_file, program
+from experiments.runs import components, config_file, program, transfer
 from experiments.runs.checkpoint_choice import chosen_step
 from experiments.runs.config import Config
 from experiments.runs.eval_results import SELECTION, Results
@@ -84,6 +84,7 @@ def export(
     vocabulary = components.make_vocabulary(config)
     model = components.make_model(config, mixture)
     hypertf.checkpoints.load(model, RunFolder(model_dir, writes=False).prefix(step))
+    transfer.fill_untrained(model, mixture)
     served = mixture.tasks if task is None else mixture.only([task]).tasks
     rows = max(EXAMPLES, compare if quantize or precision != "float32" else 0)
     examples = first_examples(mixture, served, rows, components.expand(data_dir))

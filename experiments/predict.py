@@ -74,9 +74,10 @@ def predict(
         columns: names of the columns of a CSV or TSV file without a header.
         encoding: of the input, if it is text; utf-8 by default.
         quotes: whether quotes in a CSV or TSV input hold a field together.
-        delimiter, line, format: what parts the columns of the input, how its lines are
-            written, or which form it has whatever its ending; as in a TOML file that
-            declares tasks.
+        delimiter: what stands between the columns of the input, as in a TOML file that
+            declares tasks; so are the next two.
+        line: how the lines of the input are written, such as "{label}:{text}".
+        format: which form the input has whatever its ending, such as "jsonl".
     """
     if (input is None) != (output is None):
         raise ValueError(

@@ -62,35 +62,12 @@ def train(
     return train_run(config, model_dir, data_dir, strategy, tpu, profile, asked)
 
 
-MESH = ("mesh_shape", "layout", "cores_per_replica")
-
-
 def _define(values):
     run_flags.define_config(values)
     run_flags.define_devices(values)
+    run_flags.define_mesh(values)
     flags.DEFINE_string(
         "model_dir", None, "Folder of the run, local or gs://...", flag_values=values
-    )
-    flags.DEFINE_string(
-        "mesh_shape",
-        None,
-        'A mesh of devices to split the model over, such as "batch:2,model:4", or the '
-        "name of a TPU, such as v3-8.",
-        flag_values=values,
-    )
-    flags.DEFINE_string(
-        "layout",
-        None,
-        'What is split over the mesh, such as "batch:batch,d_ff:model"; by default '
-        "as T5's runs.",
-        flag_values=values,
-    )
-    flags.DEFINE_integer(
-        "cores_per_replica",
-        None,
-        "Over how many devices the model is split where mesh_shape names a TPU.",
-        lower_bound=1,
-        flag_values=values,
     )
     flags.DEFINE_boolean(
         "profile",
@@ -106,7 +83,8 @@ def _call(values):
         return
     if values.model_dir is None:
         raise app.UsageError("--model_dir is not set; expected a folder for the run")
-    options = program.given(values, "data_dir", "strategy", "tpu", "profile", *MESH)
+    options = program.given(values, "data_dir", "strategy", "tpu", "profile")
+    options |= program.given(values, *run_flags.MESH)
     train(run_flags.config_of(values), values.model_dir, **options)
 
 

@@ -3,8 +3,9 @@
 Nothing else may reach for a name of Keras that begins with an underscore or lies in
 `keras.src`. Here each use has a public name and says what it relies on;
 `tests/keras_internals_test.py` tries every one, so that a release of Keras that
-renames something fails there first. One name is TensorFlow's own:
-`tf.__internal__`, in `replicas_must_meet`.
+renames something fails there first. Two names are TensorFlow's own:
+`tf.__internal__`, in `replicas_must_meet`, and `tf.Graph._get_function`, in
+`called_graph`.
 """
 
 from collections.abc import Sequence
@@ -24,6 +25,14 @@ def children(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     `Layer._layers`; only models show theirs in public.
     """
     return list(layer._layers)
+
+
+def called_graph(graph: tf.Graph, name: str) -> tf.Graph:
+    """Gives the graph of a function that operations of a graph call by its name.
+
+    Relies on `tf.Graph._get_function`; a `GraphDef`, which is public, has no shapes.
+    """
+    return graph._get_function(name).graph
 
 
 def in_stateless_scope() -> bool:
@@ -55,6 +64,23 @@ def replicas_must_meet() -> bool:
         tf.distribute.has_strategy()
         and not tf.__internal__.distribute.strategy_supports_no_merge_call()
     )
+
+
+def has_value(variable: keras.Variable) -> bool:
+    """Tells whether a variable has a value, or only an initializer as yet.
+
+    Reading one that has none draws its initial value anew, the same every time. Relies
+    on `Variable._value`, None until then.
+    """
+    return variable._value is not None
+
+
+def decays(optimizer: keras.optimizers.Optimizer, variable: keras.Variable) -> bool:
+    """Tells whether `weight_decay` applies to a variable.
+
+    Relies on `Optimizer._use_weight_decay`.
+    """
+    return optimizer.weight_decay is not None and optimizer._use_weight_decay(variable)
 
 
 def trained_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:

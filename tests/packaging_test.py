@@ -14,6 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from experiments.benchmarks import flax_t5
+
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ("hypertf", "tfds_tasks", "experiments")
 
@@ -68,7 +70,8 @@ def test_imports_are_declared(setup_arguments):
     assert protos <= extras["serve"]
     compiler = extras["tpu-compiler"] | {"jaxlib"}  # which jax brings
     assert not undeclared(["hypertf", "tfds_tasks"], required | protos | compiler)
-    optional = extras["bench"] | extras["serve"]
+    peer = set(parse(flax_t5.REQUIRES))  # which has an environment of its own
+    optional = extras["bench"] | extras["serve"] | peer
     assert not undeclared(["experiments"], required | optional)
     tools = {"packaging", "setuptools"}  # of pytest and of TensorFlow
     assert not undeclared(["tests"], required | extras["test"] | tools)

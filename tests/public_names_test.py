@@ -17,7 +17,7 @@ OVERRIDES = {
     *("encoder", "decoder", "stack_sites", "choose_trainable", "initialize_from"),
     *("keys_values", "observe", "project", "folded", "uses", "norm_scale", "on_built"),
     *("after_attention", "after_ffn", "beside_ffn", "what_trains", "reads_input"),
-    *("needs_first_pass", "kernels"),
+    *("needs_first_pass", "kernels", "packs", "by_segment"),
 }
 
 

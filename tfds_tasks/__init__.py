@@ -7,6 +7,7 @@ start_tensorflow()  # before any module imports it
 
 from tfds_tasks.mixtures import Mixture
 from tfds_tasks.named_mixtures import get_mixture, mixture_names
+from tfds_tasks.packing import Packing
 from tfds_tasks.rates import Rates
 from tfds_tasks.registry import get_task, register, task_names
 from tfds_tasks.scores.named import register_metric
@@ -18,6 +19,7 @@ from tfds_tasks.vocabulary import Vocabulary, get_vocabulary
 __all__ = [
     "MissingData",
     "Mixture",
+    "Packing",
     "Rates",
     "Style",
     "Task",

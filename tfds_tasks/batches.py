@@ -58,9 +58,15 @@ def tokens(
     texts: tf.Tensor | Sequence[str], vocabulary: Vocabulary, length: int
 ) -> tf.Tensor:
     """Turns strings [batch] into ids [batch, length]: trimmed, ended, padded with 0."""
+    return ended(texts, vocabulary, length).to_tensor(0, shape=[None, length])
+
+
+def ended(
+    texts: tf.Tensor | Sequence[str], vocabulary: Vocabulary, length: int
+) -> tf.RaggedTensor:
+    """Turns strings [batch] into ragged ids, of `length` at most, the end included."""
     ids = vocabulary.encode(texts)[:, : length - 1]
-    ended = tf.concat([ids, tf.fill([tf.shape(texts)[0], 1], END)], axis=1)
-    return ended.to_tensor(0, shape=[None, length])
+    return tf.concat([ids, tf.fill([tf.shape(texts)[0], 1], END)], axis=1)
 
 
 def shift_right(targets: tf.Tensor) -> tf.Tensor:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfds_tasks import batches, stream
+from tfds_tasks import batches, packed_batches, stream
 from tfds_tasks.lengths import warn_if_trimmed
+from tfds_tasks.packing import Packing
 from tfds_tasks.rates import Rates
 from tfds_tasks.registry import unknown
 from tfds_tasks.task import Task
@@ -89,8 +90,9 @@ class Mixture:
         inputs_length: int = 512,
         targets_length: int = 64,
         seed: int = 0,
-        start: int = 0,
+        start: int | Sequence[int] = 0,
         per_batch: bool = False,
+        packing: Packing | None = None,
         host: int = 0,
         num_hosts: int = 1,
         data_dir: str | None = None,
@@ -104,7 +106,10 @@ class Mixture:
                 after task, in order.
             seed: decides the order of tasks and of examples.
             start: the number of batches already used: the dataset goes on from there.
+                With packing, the pool and row that the last of them says are next.
             per_batch: one task per batch, as HyperFormer draws; else one per example.
+            packing: how several examples share a row, of an endless dataset; see
+                `packed_batches.to_batches`. One example is a row by default.
             host, num_hosts: which rows of each batch to make. The batches are the
                 same whatever the number of hosts.
             endless: overrides whether it is drawn from without end.
@@ -113,17 +118,44 @@ class Mixture:
         shape = batches.Shape(
             vocabulary, batch_size, inputs_length, targets_length, host, num_hosts
         )
-        if type(start) is not int or start < 0:
+        if endless is None:
+            endless = split == "train"
+        if packing is not None:
+            start = packed_batches.check_start(start)
+            if per_batch or not endless:
+                name = "per_batch=True" if per_batch else f"split={split!r}, which ends"
+                raise ValueError(f"{name}: expected no packing, not {packing.mode!r}")
+        elif type(start) is not int or start < 0:
             raise ValueError(f"start={start!r}, expected a number of batches >= 0")
         if check_lengths:
             warn_if_trimmed(self.tasks, split, shape, data_dir)
-        if endless is None:
-            endless = split == "train"
+        if packing is not None:
+            position = start[0] * packing.pool
+            examples = self._drawn(split, shape, seed, position, 1, data_dir)
+            return packed_batches.to_batches(examples, shape, packing, seed, start)
         if endless:
-            examples = self._drawn(split, shape, seed, start, per_batch, data_dir)
+            repeats, position = shape.batch_size if per_batch else 1, start * batch_size
+            examples = self._drawn(split, shape, seed, position, repeats, data_dir)
             return batches.to_batches(examples, shape, endless=True)
         examples = self._in_order(split, shape, data_dir)
         return batches.to_batches(examples, shape, endless=False).skip(start)
+
+    def fill(
+        self,
+        packing: Packing,
+        *,
+        vocabulary: Vocabulary,
+        inputs_length: int = 512,
+        targets_length: int = 64,
+        seed: int = 0,
+        data_dir: str | None = None,
+    ) -> packed_batches.Fill:
+        """Packs the first pool of training examples and tells what its rows hold."""
+        shape = batches.Shape(vocabulary, 1, inputs_length, targets_length)
+        examples = self._drawn("train", shape, seed, 0, 1, data_dir)
+        rows = packed_batches.pools(examples, shape, packing, seed)
+        (pool,) = rows.take(1).as_numpy_iterator()
+        return packed_batches.measure(pool, packed_batches.room_of(shape, packing))
 
     def examples(
         self,
@@ -202,15 +234,14 @@ class Mixture:
         split: str,
         shape: batches.Shape,
         seed: int,
-        start: int,
-        per_batch: bool,
+        position: int,
+        repeats: int,
         data_dir: str | None,
     ) -> tf.data.Dataset:
+        """Examples of all tasks, from a position of the endless order on."""
         shares = self.probabilities(split, data_dir)
         tasks = [task for task in self.tasks if shares[task.name]]
         shares = np.array([shares[task.name] for task in tasks])
-        repeats = shape.batch_size if per_batch else 1
-        position = start * shape.batch_size
         used = stream.counts(shares, seed, position, repeats)
         examples = [
             batches.with_task_id(

@@ -61,11 +61,14 @@ def run(options: timing.Options) -> dict:
 
 
 def open_mixture(
-    options: timing.Options,
+    options: timing.Options, name: str = "glue"
 ) -> tuple[tfds_tasks.Mixture, tfds_tasks.Vocabulary]:
-    """Opens the GLUE tasks whose data is prepared, or else `nano`, and a vocabulary."""
+    """Opens the tasks of a mixture whose data is prepared, and a vocabulary.
+
+    If there is none, the mixture `nano`.
+    """
     prepared = []
-    for task in tfds_tasks.get_mixture("glue").tasks:
+    for task in tfds_tasks.get_mixture(name).tasks:
         try:
             sources.open_builder(task.source, options.data_dir)
         except tfds_tasks.MissingData:
@@ -73,7 +76,7 @@ def open_mixture(
         if "train" in task.parts:
             prepared.append(task.name)
     if not prepared:
-        print("no GLUE task is prepared (--data_dir): measuring nano instead")
+        print(f"no task of {name} is prepared (--data_dir): measuring nano instead")
     vocabulary = tfds_tasks.get_vocabulary(options.vocabulary)
     return tfds_tasks.get_mixture(",".join(prepared) or "nano"), vocabulary
 

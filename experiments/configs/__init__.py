@@ -5,7 +5,10 @@ from types import ModuleType
 
 from experiments.configs import (
     hyperdecoders,
+    hyperdecoders_texts,
     hyperformer,
+    hyperformer_ablations,
+    hyperformer_low_resource,
     hypergrid,
     hyperprompt,
     nano,
@@ -15,7 +18,10 @@ from experiments.configs.paper_row import ParameterFigure, Printed, Row, Table
 from experiments.runs.config import Config
 from hypertf.names import unknown
 
-PAPERS = (hyperprompt, hyperformer, hyperdecoders, hypergrid)
+PAPERS = (
+    *(hyperprompt, hyperformer, hyperformer_ablations, hyperformer_low_resource),
+    *(hyperdecoders, hyperdecoders_texts, hypergrid),
+)
 
 
 def merged(parts: Iterable[tuple[str, Mapping]]) -> dict:
@@ -30,12 +36,28 @@ def merged(parts: Iterable[tuple[str, Mapping]]) -> dict:
 
 
 def _configs(module: ModuleType) -> dict[str, Config]:
-    of_rows = [row for row in getattr(module, "ROWS", ()) if row.config is not None]
-    return {row.name: row.config for row in of_rows} | getattr(module, "CONFIGS", {})
+    rows = getattr(module, "ROWS", ())
+    of_rows = {row.name: row.config for row in rows if row.config is not None}
+    parts = [(row.name, row.runs) for row in rows]
+    own = [
+        (module.__name__, part) for part in (of_rows, getattr(module, "CONFIGS", {}))
+    ]
+    return merged([*own, *parts])
 
 
 _CONFIGS = merged((m.__name__, _configs(m)) for m in (nano, real, *PAPERS))
 _ROWS = merged((m.__name__, {row.name: row for row in m.ROWS}) for m in PAPERS)
+
+
+def runs_of(row: Row) -> dict[str, Config]:
+    """Returns {name: config} of the runs that a row's figures are of.
+
+    >>> list(runs_of(get_row("hypergrid_base_mtl_mean")))
+    ['hypergrid_base_mtl']
+    """
+    if row.of is not None:
+        return runs_of(get_row(row.of))
+    return dict(row.runs) if row.config is None else {row.name: row.config}
 
 
 def get_config(name: str) -> Config:
@@ -74,4 +96,5 @@ __all__ = [
     "get_config",
     "get_row",
     "row_names",
+    "runs_of",
 ]

@@ -1,9 +1,10 @@
-"""HyperFormer (Mahabadi et al., 2021): rows of Tables 1, 3, 4 and 7, and of Figure 2.
+"""HyperFormer (Mahabadi et al., 2021): rows of Table 1.
 
-Table 1's single-task rows are a run for each task: `hyperformer_base_t5` (beside the
-row `hyperformer_base_t5_single`) or `hyperformer_base_adapters`, with
-`--mixture=glue/cola` and so on.
+Those of Tables 3, 4 and 7 are in `hyperformer_ablations`, Figure 2's in
+`hyperformer_low_resource`.
 """
+
+from collections.abc import Mapping
 
 from experiments.configs.paper_row import (
     FIRST_GLUE,
@@ -16,6 +17,7 @@ from experiments.configs.paper_row import (
     Table,
     columns,
     paper_row,
+    single_task_row,
 )
 from experiments.runs.config import Config
 
@@ -55,28 +57,24 @@ R32 = {"reduction": 32}
 NORMS, TASK = {"trains": "task+norms"}, {"trains": "task"}
 # Appendix A: t' and t; of e, the projector's hidden size, section 4.1 (for ++).
 OF_TASK = {"task_features": 512, "task_embedding": 64, "task_hidden": 128}
-WITHOUT_PROJECTOR = (
-    "hyperformer",
-    R32 | {"task_projector": False, "task_features": 64} | NORMS,
-)
-
-
 # Trained norms of adapters start at 1 in the public code.
 START = {"initial_scale": 1.0}
 
 
-def _adapters(name, reduction=32):
+def adapters(name: str, reduction: int = 32) -> tuple[str, dict]:
+    """Makes adapters of a method, T5's norms trained."""
     return name, {"reduction": reduction} | START | NORMS
 
 
-def _hyperformer(trains=NORMS, **options):
+def hyperformer(trains: Mapping = NORMS, **options: object) -> tuple[str, dict]:
+    """Makes HyperFormer, by default with T5's norms trained."""
     if not options.get("conditional_norm", True):
         options |= START
     return "hyperformer", R32 | OF_TASK | options | trains
 
 
-def _plus_plus(reduction=32):
-    """Section 2.4: t' = t."""
+def plus_plus(reduction: int = 32) -> tuple[str, dict]:
+    """Makes HyperFormer++; section 2.4: t' = t."""
     sizes = OF_TASK | {"task_features": 64, "reduction": reduction}
     return "hyperformer++", sizes | NORMS
 
@@ -100,8 +98,9 @@ CUT = "the paper cuts digits off where we round"
 NORMS_COUNT = "the paper's 5.80% a task, times 8 tasks, makes 1.46x as well"
 
 
-def _figure(kind, printed, note=""):
-    return ParameterFigure("HyperFormer Table 1", kind, printed, note=note)
+def figure(kind: str, printed: str, note: str = "", table: int = 1) -> ParameterFigure:
+    """Makes a parameter figure of one of the tables."""
+    return ParameterFigure(f"HyperFormer Table {table}", kind, printed, note=note)
 
 
 ROWS = (
@@ -117,72 +116,43 @@ ROWS = (
     paper_row(
         "hyperformer_small_adapters",
         SMALL,
-        _adapters("adapters"),
+        adapters("adapters"),
         TABLE_1_SINGLE(
             "40.12 89.44 85.22/89.29 90.04/86.68 83.93/83.62 81.58 89.11 55.80 79.53"
         ),
-        parameters=[_figure(TRAINED_PER_TASK, "0.74%")],
+        parameters=[figure(TRAINED_PER_TASK, "0.74%")],
     ),
     paper_row(
         "hyperformer_small_adapters_shared_norm",
         SMALL,
-        _adapters("adapters-shared-norm"),
+        adapters("adapters-shared-norm"),
         TABLE_1(
             "39.87 90.01 88.67/91.81 88.51/84.77 88.15/87.89 79.95 89.60 60.14 80.85"
         ),
-        parameters=[_figure(TIMES, "1.05x"), _figure(TRAINED_PER_TASK, "0.68%")],
+        parameters=[figure(TIMES, "1.05x"), figure(TRAINED_PER_TASK, "0.68%")],
     ),
     paper_row(
         "hyperformer_small",
         SMALL,
-        _hyperformer(),
+        hyperformer(),
         TABLE_1(
             "47.64 91.39 90.15/92.96 88.68/85.08 87.49/86.96 81.24 90.39 65.22 82.47"
         ),
+        TABLE_3("82.47"),
+        TABLE_4("82.47"),
         parameters=[
-            _figure(TIMES, "1.45x", NORMS_COUNT),
-            _figure(TRAINED_PER_TASK, "5.80%"),
+            figure(TIMES, "1.45x", NORMS_COUNT),
+            figure(TRAINED_PER_TASK, "5.80%"),
         ],
     ),
     paper_row(
         "hyperformer_plus_plus_small",
         SMALL,
-        _plus_plus(),
+        plus_plus(),
         TABLE_1(
             "53.96 90.59 84.24/88.81 88.44/84.46 87.73/87.26 80.69 90.39 71.01 82.51"
         ),
-        parameters=[_figure(TIMES, "1.04x"), _figure(TRAINED_PER_TASK, "0.50%")],
-    ),
-    # Table 3: of reductions 2 and 4, its parameter counts are those of 2.
-    paper_row(
-        "hyperformer_small_adapters_shared_norm_r2",
-        SMALL,
-        _adapters("adapters-shared-norm", reduction=2),
-        TABLE_3("80.97"),
-    ),
-    paper_row(
-        "hyperformer_plus_plus_small_r8",
-        SMALL,
-        _plus_plus(reduction=8),
-        TABLE_7(
-            "42.13 98.60 82.76/87.72 90.69/87.55 84.92/84.18 82.3 95.40 78.83 83.19"
-        ),
-    ),
-    paper_row(
-        "hyperformer_plus_plus_small_r16",
-        SMALL,
-        _plus_plus(reduction=16),
-        TABLE_7(
-            "42.60 97.8 84.73/89.12 88.99/85.33 85.69/85.12 81.96 93.69 75.91 82.81"
-        ),
-    ),
-    paper_row(
-        "hyperformer_plus_plus_small_r32",
-        SMALL,
-        _plus_plus(reduction=32),
-        TABLE_7(
-            "49.90 96.00 83.74/88.50 89.29/85.79 85.99/85.41 81.28 91.79 72.99 82.79"
-        ),
+        parameters=[figure(TIMES, "1.04x"), figure(TRAINED_PER_TASK, "0.50%")],
     ),
     paper_row(
         "hyperformer_base_t5",
@@ -195,121 +165,75 @@ ROWS = (
     paper_row(
         "hyperformer_base_adapters",
         BASE,
-        _adapters("adapters"),
+        adapters("adapters"),
         TABLE_1_SINGLE(
             "59.49 93.46 88.18/91.55 90.94/88.01 87.44/87.18 86.38 92.26 68.84 84.88"
         ),
-        parameters=[_figure(TRAINED_PER_TASK, "0.87%")],
+        parameters=[figure(TRAINED_PER_TASK, "0.87%")],
     ),
     paper_row(
         "hyperformer_base_adapters_shared_norm",
         BASE,
-        _adapters("adapters-shared-norm"),
+        adapters("adapters-shared-norm"),
         TABLE_1(
             "61.53 93.00 90.15/92.91 90.47/87.26 89.86/89.44 86.09 93.17 70.29 85.83"
         ),
-        parameters=[_figure(TIMES, "1.07x"), _figure(TRAINED_PER_TASK, "0.82%")],
+        parameters=[figure(TIMES, "1.07x"), figure(TRAINED_PER_TASK, "0.82%")],
     ),
     paper_row(
         "hyperformer_base",
         BASE,
-        _hyperformer(),
+        hyperformer(),
         TABLE_1(
             "61.32 93.80 90.64/93.33 90.13/87.18 89.55/89.03 86.33 92.79 78.26 86.58"
         ),
-        parameters=[_figure(TIMES, "1.54x", CUT), _figure(TRAINED_PER_TASK, "6.86%")],
+        TABLE_3("86.58"),
+        parameters=[figure(TIMES, "1.54x", CUT), figure(TRAINED_PER_TASK, "6.86%")],
     ),
     paper_row(
         "hyperformer_plus_plus_base",
         BASE,
-        _plus_plus(),
+        plus_plus(),
         TABLE_1(
             "63.73 94.03 89.66/92.63 90.28/87.20 90.00/89.66 85.74 93.02 75.36 86.48"
         ),
-        parameters=[_figure(TIMES, "1.02x"), _figure(TRAINED_PER_TASK, "0.29%")],
+        parameters=[figure(TIMES, "1.02x"), figure(TRAINED_PER_TASK, "0.29%")],
     ),
-    paper_row(
-        "hyperformer_base_adapters_shared_norm_r2",
-        BASE,
-        _adapters("adapters-shared-norm", reduction=2),
-        TABLE_3("85.84"),
-    ),
-    paper_row(
-        "hyperformer_plus_plus_base_r8",
-        BASE,
-        _plus_plus(reduction=8),
-        TABLE_7(
-            "54.86 97.30 88.18/91.55 94.59/92.91 89.77/89.69 85.89 96.10 84.67 87.77"
-        ),
-    ),
-    paper_row(
-        "hyperformer_plus_plus_base_r16",
-        BASE,
-        _plus_plus(reduction=16),
-        TABLE_7(
-            "53.83 98.00 88.18/91.61 94.89/93.33 90.12/89.65 85.94 96.50 83.94 87.82"
-        ),
-    ),
-    paper_row(
-        "hyperformer_plus_plus_base_r32",
-        BASE,
-        _plus_plus(reduction=32),
-        TABLE_7(
-            "55.58 97.20 89.66/92.42 93.19/91.08 88.96/88.57 85.82 94.19 81.75 87.13"
-        ),
-    ),
-    # Table 4 takes parts away, from the small model only.
-    paper_row(
-        "hyperformer_small_no_adapter_blocks",
-        SMALL,
-        ("hyperformer", {"adapter_blocks": False} | NORMS),
-        TABLE_4("68.37"),
-    ),
-    paper_row(
-        "hyperformer_small_no_conditional_norm",
-        SMALL,
-        _hyperformer(conditional_norm=False),
-        TABLE_4("79.83"),
-    ),
-    paper_row(
-        "hyperformer_small_no_task_projector",
-        SMALL,
-        WITHOUT_PROJECTOR,
-        TABLE_4("81.56"),
-    ),
-    paper_row(
-        "hyperformer_small_no_t5_norms", SMALL, _hyperformer(TASK), TABLE_4("81.29")
-    ),
-    paper_row(
-        "hyperformer_small_no_norms",
-        SMALL,
-        _hyperformer(TASK, conditional_norm=False),
-        TABLE_4("78.92"),
-    ),
-    paper_row(
+    single_task_row(
         "hyperformer_small_t5_single",
-        None,
+        SMALL.replace(prefix=True),
         MTL,
         TABLE_1_SINGLE(
             "46.81 90.47 86.21/90.67 91.02/87.96 89.11/88.70 82.09 90.21 59.42 82.06"
         ),
+        also_scored={},
     ),
-    paper_row(
+    single_task_row(
         "hyperformer_base_t5_single",
-        None,
+        BASE.replace(prefix=True),
         MTL,
         TABLE_1_SINGLE(
             "54.85 92.19 88.18/91.61 91.46/88.61 89.55/89.41 86.49 91.60 67.39 84.67"
         ),
+        also_scored={},
+    ),
+    # A run for each task, of what the rows without "single" train side by side.
+    single_task_row(
+        "hyperformer_small_adapters_single",
+        SMALL,
+        adapters("adapters"),
+        TABLE_1_SINGLE(
+            "40.12 89.44 85.22/89.29 90.04/86.68 83.93/83.62 81.58 89.11 55.80 79.53"
+        ),
+        also_scored={},
+    ),
+    single_task_row(
+        "hyperformer_base_adapters_single",
+        BASE,
+        adapters("adapters"),
+        TABLE_1_SINGLE(
+            "59.49 93.46 88.18/91.55 90.94/88.01 87.44/87.18 86.38 92.26 68.84 84.88"
+        ),
+        also_scored={},
     ),
 )
-# Figure 2 (section 3.3), of which no numbers are printed.
-CONFIGS = {
-    f"hyperformer_plus_plus_base_{rows}_rows": BASE.replace(
-        conditioner="hyperformer++",
-        conditioner_options=_plus_plus()[1],
-        train_rows=rows,
-        steps=15_000,
-    )
-    for rows in (100, 500, 1000, 2000, 4000)
-}

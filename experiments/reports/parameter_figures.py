@@ -2,8 +2,8 @@
 
 import functools
 
-from experiments.configs import ParameterFigure, Row, get_row, row_names
-from experiments.configs.paper_row import TIMES, TRAINED
+from experiments.configs import ParameterFigure, Row, get_row, row_names, runs_of
+from experiments.configs.paper_row import SIZE, TIMES, TRAINED
 from experiments.reports.tables import aligned
 from hypertf import T5, T5Config, analysis, conditioning
 from hypertf.t5 import Unallocated
@@ -19,13 +19,19 @@ def figures() -> list[tuple[Row, ParameterFigure]]:
 
 def count(row: Row, figure: ParameterFigure) -> analysis.Parameters:
     """Counts the parameters of a figure's model, which is made without values."""
-    options = {**row.config.conditioner_options, **figure.options}
+    config = _config(row)
+    options = {**config.conditioner_options, **figure.options}
     return _count(
-        figure.model or row.config.model,
-        row.config.conditioner,
+        figure.model or config.model,
+        config.conditioner,
         figure.tasks,
         tuple(options.items()),
     )
+
+
+def _config(row):
+    """That of a row, or of the first of its runs, which are alike."""
+    return next(iter(runs_of(row).values()))
 
 
 @functools.cache  # a row may print two figures of one model
@@ -40,6 +46,8 @@ def ours(figure: ParameterFigure, counted: analysis.Parameters) -> str:
     """Writes our figure as the paper writes its own."""
     if figure.kind == TIMES:
         return f"{counted.times:.4f}x"
+    if figure.kind == SIZE:
+        return f"{counted.total / 1e9:.3f}B"
     if figure.kind == TRAINED:
         return f"{counted.trained / counted.plain:.2%}"
     return f"{counted.trained_per_task:.2%}"
@@ -49,8 +57,9 @@ def agrees(figure: ParameterFigure, our: str) -> bool | None:
     """Tells whether our figure, rounded alike, is the paper's; None of words."""
     if not figure.printed[0].isdigit():
         return None
-    digits = len(figure.printed.rstrip("x%").partition(".")[2])
-    return f"{float(our.rstrip('x%')):.{digits}f}" == figure.printed.rstrip("x%")
+    printed, our = figure.printed.rstrip("x%B"), our.rstrip("x%B")
+    digits = len(printed.partition(".")[2])
+    return f"{float(our):.{digits}f}" == printed
 
 
 def parameter_table() -> str:
@@ -66,8 +75,8 @@ def parameter_table() -> str:
         cells.append(
             (
                 figure.source,
-                row.config.conditioner,
-                figure.model or row.config.model,
+                _config(row).conditioner,
+                figure.model or _config(row).model,
                 figure.kind,
                 figure.printed,
                 ours(figure, counted),

@@ -105,6 +105,11 @@ class ReportedRun:
             method = conditioning.create(self.config.conditioner, t5, tasks, **options)
             return analysis.parameters(hypertf.T5(t5, conditioner=method))
 
+    def examples_per_step(self) -> float:
+        """Takes the mean over steps; a row was one example where the log has none."""
+        counts = [r.get("examples_per_step", self.config.rows) for r in self.log]
+        return float(np.mean(counts))
+
     def median(self, key: str) -> float:
         """Takes the median in the log, whose first number has the time of compiling."""
         return statistics.median(record[key] for record in self.log)

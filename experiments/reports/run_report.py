@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from experiments.reports import paper_comparison, plots
 from experiments.reports.reported_run import ReportedRun, read_runs
+from experiments.reports.seed_groups import seeds_part
 from experiments.reports.tables import markdown as table
 from experiments.runs import components
 from experiments.runs.eval_results import SELECTION
@@ -71,6 +72,7 @@ def report_text(
         if any(len(run.scores) > 1 for run in scored):
             parts += ["Best checkpoint of each task, the mean over its metrics:"]
             parts += [best_of_each_task_table(scored)]
+        parts += seeds_part(scored)
     if "scores.png" in figures:
         parts += [f"![Scores on {split}](scores.png)"]
     parts += ["## Learning curves", "![Training loss](loss.png)"]
@@ -99,7 +101,8 @@ def _facts(run):
         "options": options or "default",
         "mixture": f"{config.mixture} ({_count(mixture.num_tasks, 'task')})",
         "steps": f"{run.log[-1]['step']:,} of {config.steps:,}",
-        "batch size": f"{config.batch_size:,}",
+        "batch size": f"{config.batch_size:,}{_unit(config)}",
+        "examples a step (mean)": f"{run.examples_per_step():,.4g}",
         "learning rate": f"{rate} ({config.optimizer})",
         "seed": config.seed,
         "parameters": f"{counted.total:,}",
@@ -111,6 +114,12 @@ def _facts(run):
         "waiting for data": f"{waited:.1%} of the time" if waited is not None else "",
         "last loss": f"{run.log[-1]['loss']:.4f}",
     }
+
+
+def _unit(config):
+    """What a batch size counts, where it is not one example a row."""
+    plain = config.packing == "off" and config.batch_unit == "rows"
+    return "" if plain else f" {config.batch_unit}, packing={config.packing}"
 
 
 def _count(number, noun):

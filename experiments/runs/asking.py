@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 import hypertf
-from experiments.runs import components, config_file
+from experiments.runs import components, config_file, transfer
 from experiments.runs.checkpoint_choice import chosen_step
 from hypertf.export.answerer import Answerer
 from hypertf.export.served import Form, Served
@@ -92,6 +92,7 @@ class Run(Answerer):
         with _settings_kept():
             model = components.make_model(self.config, self.mixture)
             hypertf.checkpoints.load(model, self._index.removesuffix(".index"))
+            transfer.fill_untrained(model, self.mixture)
             if self._bake:
                 ids = sorted({task_id for _, task_id in pairs})
                 model = hypertf.export.bake(model, tasks=ids)

@@ -13,6 +13,8 @@ from experiments.runs.config import Config
 from hypertf.training import LinearSchedule, TrainStep
 from tfds_tasks import Mixture, Vocabulary, get_mixture, get_vocabulary, vocabulary
 from tfds_tasks.named_mixtures import declarations
+from tfds_tasks.packed_batches import Fill
+from tfds_tasks.packing import Packing
 
 NANO_ROWS = hypertf.T5Config.from_name("t5-nano").vocab_size
 PRESET = "t5_small_multi"  # of KerasHub: the vocabulary that all T5 share
@@ -33,7 +35,7 @@ def make_mixture(config: Config) -> Mixture:
     """Makes the mixture of `config.mixture`, its tasks written and drawn as it says."""
     return get_mixture(
         config.mixture,
-        rates=config.rates,
+        rates="proportional" if config.rates == "chunks" else config.rates,
         scale=config.rate_scale,
         cap=config.rate_cap,
         temperature=config.temperature,
@@ -46,6 +48,14 @@ def make_mixture(config: Config) -> Mixture:
     )
 
 
+def training_mixture(config: Config, mixture: Mixture) -> Mixture:
+    """Returns the part of a mixture that is trained; its tasks keep their ids."""
+    if config.train_tasks is None:
+        return mixture
+    names = [name.strip() for name in config.train_tasks.split(",")]
+    return mixture.only(names)
+
+
 def with_declarations(config: Config, data_dir: str | None) -> Config:
     """Takes into a configuration what the TOML files of its mixture say.
 
@@ -56,21 +66,70 @@ def with_declarations(config: Config, data_dir: str | None) -> Config:
     return config.replace(declared=declarations(config.mixture, data_dir))
 
 
-def with_steps(config: Config, mixture: Mixture, data_dir: str | None) -> Config:
-    """Works out the steps of a run whose length is given in epochs."""
+def with_steps(
+    config: Config, mixture: Mixture, data_dir: str | None, fill: Fill | None = None
+) -> Config:
+    """Works out the steps of a run whose length is given in epochs.
+
+    `fill` says how many examples a row has, if it is not one.
+    """
     if config.epochs is None:
         return config
     shares = mixture.probabilities("train", data_dir)
     tasks = [task for task in mixture.tasks if shares[task.name]]
     for task in tasks:
-        if task.chunks is not None:
+        if task.chunks is not None and config.rates != "chunks":
             raise ValueError(
-                f"epochs={config.epochs}: {task.name} is cut into chunks, whose number "
-                "is not known beforehand; expected steps"
+                f"epochs={config.epochs}: {task.name} is cut into chunks, which are "
+                "counted with rates='chunks' only; expected that, or steps"
             )
-    examples = sum(task.num_examples("train", data_dir) for task in tasks)
-    steps = math.ceil(config.epochs * examples / config.batch_size)
-    return config.replace(steps=steps)
+    examples = sum(
+        task.num_examples("train", data_dir) if task.chunks is None else task.rate
+        for task in tasks
+    )
+    in_a_step = config.rows * (fill.examples_per_row if fill else 1)
+    return config.replace(steps=math.ceil(config.epochs * examples / in_a_step))
+
+
+def make_packing(config: Config) -> Packing | None:
+    """Makes of the configuration how rows are packed; None if they are not."""
+    if config.packing == "off":
+        return None
+    return Packing(config.packing, config.max_segments, config.packing_pool)
+
+
+def measure_fill(
+    config: Config, mixture: Mixture, vocabulary: Vocabulary, data_dir: str | None
+) -> Fill | None:
+    """Measures what packed rows hold; None where no one needs to know it."""
+    packing = make_packing(config)
+    if packing is None and config.batch_unit != "tokens":
+        return None
+    return mixture.fill(
+        packing or Packing("mixed", max_segments=1),
+        vocabulary=vocabulary,
+        inputs_length=config.inputs_length,
+        targets_length=config.targets_length,
+        seed=config.seed,
+        data_dir=data_dir,
+    )
+
+
+def with_rows(config: Config, fill: Fill | None, parts: int) -> Config:
+    """Works out the rows of a step that is given in examples or tokens.
+
+    Args:
+        fill: as `measure_fill` gives it.
+        parts: of a batch that have to be equal: replicas times microbatches.
+    """
+    if config.batch_unit == "rows":
+        return config
+    in_a_row = 1.0
+    if fill is not None:
+        count = fill.inputs if config.batch_unit == "tokens" else fill.examples
+        in_a_row = count / fill.rows
+    rows = max(1, round(config.batch_size / in_a_row / parts)) * parts
+    return config.replace(batch_rows=rows)
 
 
 def check_rates(config: Config, model: hypertf.T5) -> None:
@@ -110,13 +169,6 @@ def check_init(config: Config) -> None:
         return
     with hypertf.checkpoints.open_checkpoint(config.init):
         pass
-
-
-def load_init(model: hypertf.T5, config: Config) -> object:
-    """Fills the model from `config.init`; says of what form it is, None if unset."""
-    if config.init is None:
-        return None
-    return hypertf.checkpoints.load(model, config.init)
 
 
 def make_optimizer(config: Config) -> keras.optimizers.Optimizer:
@@ -174,17 +226,25 @@ def make_dataset(
     config: Config, mixture: Mixture, vocabulary: Vocabulary, data_dir: str | None
 ) -> Callable[..., tf.data.Dataset]:
     """Returns a function of start, host and num_hosts to batches for training."""
+    packing = make_packing(config)
+    mixture = training_mixture(config, mixture)
 
     def make(start=0, host=0, num_hosts=1):
+        if packing is not None and isinstance(start, int) and start:
+            raise ValueError(
+                f"model.ckpt-{start} does not say where packed data go on; expected "
+                f"model.ckpt-{start}.position.json beside it"
+            )
         return mixture.dataset(
             "train",
             vocabulary=vocabulary,
-            batch_size=config.batch_size,
+            batch_size=config.rows,
             inputs_length=config.inputs_length,
             targets_length=config.targets_length,
             seed=config.seed,
             start=start,
             per_batch=config.per_batch,
+            packing=packing,
             host=host,
             num_hosts=num_hosts,
             data_dir=data_dir,

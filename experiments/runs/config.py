@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from hypertf.names import unknown
 from tfds_tasks import modules
 from tfds_tasks.named_mixtures import identities
+from tfds_tasks.packing import MODES, POOL
 
 OPTIMIZERS = ("adafactor", "adamw")
 SCHEDULES = ("constant", "linear")
 PRECISIONS = ("float32", "mixed_bfloat16")
 NORMALIZATIONS = ("target_size", "tokens", "sum")
+BATCH_UNITS = ("rows", "examples", "tokens")
 DECODING = ("greedy", "beam", "rank", "task")
 
 
@@ -49,6 +51,11 @@ class Config:
         "Weights to start from: a Mesh TensorFlow prefix, a Hugging Face folder, a "
         "KerasHub preset folder or another run's model_dir; at random if absent.",
     )
+    init_tasks: Mapping = setting(
+        dict,
+        "With init a run of other tasks, where new ones start: new:old,... Old is one "
+        "of its tasks, nearest (by the loss of a few rows) or mean.",
+    )
     conditioner: str = setting("none", "Method, such as hyperprompt-global.")
     conditioner_options: Mapping = setting(
         dict, "The method's options, name=value,... Unset ones are its defaults."
@@ -80,7 +87,11 @@ class Config:
         "SentencePiece file, folder that has one, KerasHub preset, or nano; by default "
         "what lies beside the weights of init, else T5's (nano for t5-nano).",
     )
-    rates: str = setting("proportional", "How tasks are drawn: proportional or equal.")
+    rates: str = setting(
+        "proportional",
+        "How tasks are drawn: proportional to their examples, equal, or chunks: "
+        "proportional, by chunks where long examples are cut (MRQA).",
+    )
     rate_scale: float = setting(1.0, "Factor on the number of examples of a task.")
     rate_cap: int | None = setting(None, "Most examples that a task counts for.")
     temperature: float = setting(1.0, "Rates are taken to the power 1 / temperature.")
@@ -88,16 +99,36 @@ class Config:
     labels: str = setting("words", "Labels as words (T5) or digits (HyperFormer).")
     prefix: bool | None = setting(None, "The task's name before the text; as the task.")
     splits: str = setting("t5", "Whose splits: t5, hyperformer or hyperdecoders.")
+    train_tasks: str | None = setting(
+        None, "Tasks of the mixture that are trained, joined by commas; all."
+    )
     train_rows: int | None = setting(None, "Training rows kept of each task; all.")
     data_seed: int = setting(42, "Decides which rows change split or are kept.")
     inputs_length: int = setting(512, "Tokens of an input.")
     targets_length: int = setting(64, "Tokens of a target.")
+    packing: str = setting(
+        "off",
+        "Several examples side by side in a row: task, of one task; mixed, of any; "
+        "off, one example a row.",
+    )
+    max_segments: int | None = setting(
+        None, "Examples of a packed row at most; inputs_length / 8, no more than 32."
+    )
+    packing_pool: int = setting(POOL, "Consecutive examples that are packed together.")
     # The optimisation.
     steps: int = setting(100_000, "Training steps in all; epochs decides if given.")
     epochs: float | None = setting(
         None, "Passes over the training examples of all tasks, instead of steps."
     )
-    batch_size: int = setting(128, "Examples of a step, over all replicas.")
+    batch_size: int = setting(128, "Rows of a step, over all replicas.")
+    batch_unit: str = setting(
+        "rows",
+        "What batch_size counts: rows, examples or tokens (of inputs, no padding). The "
+        "last two in the mean: every step has as many rows.",
+    )
+    batch_rows: int | None = setting(
+        None, "Rows of a step, worked out where batch_size counts others.", flag=False
+    )
     microbatches: int = setting(
         1, "Gradient accumulation: parts in which a replica takes its share of a batch."
     )
@@ -144,7 +175,7 @@ class Config:
     )
 
     def __post_init__(self) -> None:
-        for name in ("conditioner_options", "declared", "learning_rates"):
+        for name in ("conditioner_options", "declared", "learning_rates", "init_tasks"):
             object.__setattr__(self, name, dict(getattr(self, name)))
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
@@ -168,8 +199,28 @@ class Config:
                 self._complain(name, "a number > 0")
         self._check_rates()
         self._check_schedule()
-        if self.batch_size % self.microbatches:
+        if self.batch_unit == "rows" and self.batch_size % self.microbatches:
             self._complain("microbatches", f"a divisor of batch_size={self.batch_size}")
+        self._check_packing()
+        if self.conditioner_options.get("trains") == "task-vectors" and (
+            self.weight_decay  # which moves vectors that are not drawn
+        ):
+            self._complain("weight_decay", "0 with trains='task-vectors'")
+
+    def _check_packing(self):
+        for name in ("max_segments", "batch_rows"):
+            value = getattr(self, name)
+            if value is not None and not _is_integer(value, 1):
+                self._complain(name, "an integer >= 1")
+        if self.packing != "off" and self.per_batch:
+            self._complain("per_batch", f"False with packing={self.packing!r}")
+        if self.packing == "off" and self.max_segments is not None:
+            self._complain("max_segments", "none with packing='off'")
+
+    @property
+    def rows(self) -> int:
+        """Rows of a step, over all replicas."""
+        return self.batch_rows or self.batch_size
 
     def _check_rates(self):
         for word, rate in self.learning_rates.items():
@@ -248,11 +299,14 @@ _CHOICES = {
     "schedule": SCHEDULES,
     "loss_normalization": NORMALIZATIONS,
     "decoding": DECODING,
+    "packing": MODES,
+    "batch_unit": BATCH_UNITS,
 }
 _POSITIVE = (
     "inputs_length",
     "targets_length",
     "steps",
+    "packing_pool",
     "batch_size",
     "microbatches",
     "steps_per_loop",

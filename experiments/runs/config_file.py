@@ -12,7 +12,10 @@ from tfds_tasks import modules
 
 WIDTH = 100
 # What the first line about a run says of it anyway.
-SAID = ("model", "conditioner", "mixture", "declared", "steps", "batch_size")
+SAID = (
+    *("model", "conditioner", "mixture", "declared"),
+    *("steps", "batch_size", "batch_unit", "batch_rows"),
+)
 
 
 def claim(folder: RunFolder, config: Config) -> None:

@@ -18,9 +18,18 @@ SELECTION = "validation"  # the split by which a checkpoint is chosen
 
 
 class Results:
-    """`eval/<split>.json` of a run: {"steps": {step: {"scores", "how", "seconds"}}}."""
+    """`eval/<split>.json` of a run: {"steps": {step: {"scores", "how", "seconds"}}}.
 
-    def __init__(self, model_dir: str | os.PathLike, split: str = "validation") -> None:
+    Of several processes one has `writes`; the others keep what they add in memory.
+    """
+
+    def __init__(
+        self,
+        model_dir: str | os.PathLike,
+        split: str = "validation",
+        writes: bool = True,
+    ) -> None:
+        self._writes = writes
         self.split, self.folder = split, RunFolder(model_dir, writes=False)
         self._file = self.folder.scores_file(split)
         self._writer = None
@@ -49,6 +58,8 @@ class Results:
             "how": how,
             "seconds": round(seconds, 1),
         }
+        if not self._writes:
+            return
         text = json.dumps({"split": self.split, "steps": self.records}, indent=1)
         self.folder.write_text(self._file, text + "\n")
         self._to_tensorboard(step)
@@ -70,6 +81,8 @@ class Results:
         self, step: int, predictions: Mapping[str, list[str]]
     ) -> None:
         """Writes JSON lines for each task: the example's number and its text."""
+        if not self._writes:
+            return
         for task, texts in predictions.items():
             lines = [
                 json.dumps({"example": number, "text": text}) + "\n"

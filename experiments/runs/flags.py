@@ -56,6 +56,34 @@ def define_devices(values: flags.FlagValues) -> None:
     )
 
 
+def define_mesh(values: flags.FlagValues) -> None:
+    """Defines the flags of `MESH`, for programs that split a model over a mesh."""
+    flags.DEFINE_string(
+        "mesh_shape",
+        None,
+        'A mesh of devices to split the model over, such as "batch:2,model:4", or the '
+        "name of a TPU, such as v3-8.",
+        flag_values=values,
+    )
+    flags.DEFINE_string(
+        "layout",
+        None,
+        'What is split over the mesh, such as "batch:batch,d_ff:model"; by default '
+        "as T5's runs.",
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "cores_per_replica",
+        None,
+        "Over how many devices the model is split where mesh_shape names a TPU.",
+        lower_bound=1,
+        flag_values=values,
+    )
+
+
+MESH = ("mesh_shape", "layout", "cores_per_replica")
+
+
 def _plain_type(hint):
     """int of `int | None`."""
     if isinstance(hint, types.UnionType):
@@ -79,6 +107,8 @@ def config_of(values: flags.FlagValues) -> Config:
         if not given.present or given.value is None:
             continue
         value = given.value
+        if field.name == "init_tasks":
+            value = parse_pairs(value, field.name)
         if field.name in ("conditioner_options", "learning_rates"):
             value = parse_options(value, field.name)
         named = values["conditioner"].value is None  # its options are changed
@@ -107,6 +137,21 @@ def parse_options(text: str, flag: str = "conditioner_options") -> dict:
         except (ValueError, SyntaxError):
             options[name.strip()] = value.strip()
     return options
+
+
+def parse_pairs(text: str, flag: str) -> dict[str, str]:
+    """Reads what is given as new:old,...
+
+    >>> parse_pairs("super_glue/cb:glue/mnli,mine:mean", "init_tasks")
+    {'super_glue/cb': 'glue/mnli', 'mine': 'mean'}
+    """
+    pairs = {}
+    for item in text.split(","):
+        new, colon, old = (part.strip() for part in item.partition(":"))
+        if not (new and colon and old):
+            raise ValueError(f"{flag}={text!r}: {item!r}, expected new:old")
+        pairs[new] = old
+    return pairs
 
 
 _NAME = re.compile(r"[\w.+-]+")  # of combined methods: hyperprompt-global.reduction

@@ -1,6 +1,9 @@
 """A run on a mesh of devices: what `--mesh_shape` and `--layout` ask for."""
 
 import dataclasses
+import zlib
+from collections.abc import Iterable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -18,9 +21,12 @@ from hypertf.mesh import (
     parse_layout,
     parse_shape,
     plans,
+    processes,
 )
 from hypertf.mesh.activations import Sizes
+from hypertf.mesh.filling import Weights
 from hypertf.mesh.layouts import unused_dimensions
+from hypertf.mesh.predictor import MeshPredictor
 from hypertf.mesh.step import MeshStep
 from hypertf.names import unknown
 from tfds_tasks import Mixture
@@ -44,20 +50,31 @@ class Asked:
             raise ValueError(
                 f"microbatches={config.microbatches}: expected 1 on a mesh"
             )
-        self.layout.shard(("batch",), (config.batch_size,), self.shape, "batch_size")
+        self.check_batch(config.batch_size)
+
+    def check_batch(self, batch_size: int) -> None:
+        """Refuses a batch that cannot be split as the layout says."""
+        self.layout.shard(("batch",), (batch_size,), self.shape, "batch_size")
 
     def check_model(self, config: Config, model: hypertf.T5) -> None:
-        """Refuses rules that no tensor has a dimension for, and what does not divide.
+        """Refuses what training on this mesh does not carry out.
 
         The model may be made without values.
         """
         limits.check_model(model)
         limits.check_optimizer(components.make_optimizer(config))
-        sizes = Sizes(config.batch_size, config.inputs_length, config.targets_length)
+        self.plan(config, model, config.batch_size)
+
+    def plan(self, config: Config, model: hypertf.T5, batch_size: int) -> plans.Plan:
+        """Plans the model on the mesh.
+
+        Refuses rules for a dimension that no tensor has, and what does not divide.
+        """
+        sizes = Sizes(batch_size, config.inputs_length, config.targets_length)
         described = plans.describe_model(
             model, config.model, sizes, config.conditioner, config.precision
         )
-        plans.lay_out(described, self.shape, self.layout, chip="any", memory=0.0)
+        return plans.lay_out(described, self.shape, self.layout, chip="any", memory=0.0)
 
     def start(self) -> dtensor.Mesh:
         """Starts DTensor and makes the mesh; before anything else runs TensorFlow.
@@ -76,8 +93,9 @@ class Asked:
         optimizer: keras.optimizers.Optimizer,
         mixture: Mixture,
         mesh: dtensor.Mesh,
+        values: bool = True,
     ) -> MeshStep:
-        """Lays the model out over the mesh, as it and its optimizer are now."""
+        """Lays the model out over the mesh, with its values if asked for."""
         return MeshStep(
             model,
             optimizer,
@@ -89,7 +107,19 @@ class Asked:
             label_smoothing=config.label_smoothing,
             normalization=config.loss_normalization,
             seed=config.seed,
+            values=values,
         )
+
+    def make_predictor(
+        self,
+        model: hypertf.T5,
+        mesh: dtensor.Mesh,
+        max_length: int,
+        weights: Weights | None = None,
+        **options: Any,
+    ) -> MeshPredictor:
+        """Makes what answers by a model that is split over the mesh."""
+        return MeshPredictor(model, mesh, self.layout, max_length, weights, **options)
 
 
 def asked(
@@ -130,6 +160,34 @@ def asked(
     found = Asked(shape, parse_layout(layout or DEFAULT_LAYOUT))
     _check_used(found)
     return found
+
+
+def is_chief() -> bool:
+    """Whether this process writes and tells, of those that make a mesh."""
+    return not dtensor.client_id()
+
+
+def check_checkpoints(checkpoints: object) -> None:
+    """Refuses to follow a run with several processes: each would see other steps."""
+    clients = dtensor.num_clients()
+    if checkpoints == "follow" and clients > 1:
+        raise ValueError(
+            f"checkpoints={checkpoints!r} with {clients} processes: expected latest, "
+            "all or steps"
+        )
+
+
+def agreed(steps: Iterable[int], mesh: dtensor.Mesh) -> Iterable[int]:
+    """The steps to score, refused if other processes of the mesh see others."""
+    if dtensor.num_clients() == 1:
+        return steps
+    steps = list(steps)
+    if not processes.all_processes_have(mesh, zlib.crc32(repr(steps).encode())):
+        raise ValueError(
+            f"checkpoints: this process sees {steps}, another one others; expected a "
+            "folder that all processes share, and steps by name while a run goes on"
+        )
+    return steps
 
 
 def _check_used(found):

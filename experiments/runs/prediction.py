@@ -9,9 +9,12 @@ import tensorflow as tf
 from absl import logging
 
 import hypertf
-from experiments.runs import components
+from experiments.runs import components, transfer
 from experiments.runs.config import Config
+from experiments.runs.on_mesh import Asked
+from hypertf.conditioning.task_tables import fill_untrained, task_tables
 from hypertf.training import Predictor, RunFolder
+from tfds_tasks import buckets
 from tfds_tasks.batches import tokens
 from tfds_tasks.scores import best_over_chunks
 
@@ -29,6 +32,7 @@ class Scorer:
         tasks: names of those to score, all that have the split if empty.
         batch_size: examples at a time.
         data_dir: folder of the TFDS data.
+        asked: the mesh to split the model over, instead of a strategy.
     """
 
     def __init__(
@@ -39,7 +43,13 @@ class Scorer:
         tasks: Sequence[str] = (),
         batch_size: int = 64,
         data_dir: str | None = None,
+        asked: Asked | None = None,
     ) -> None:
+        self._asked, self.mesh = asked, None
+        if asked is not None:
+            self.mesh = asked.start()
+            # How training runs blocks; their weights are the same.
+            config = config.replace(rematerialize=False, loop_layers=False)
         self.config, self.split = config, split
         self.batch_size = batch_size
         mixture = components.make_mixture(config)
@@ -58,10 +68,15 @@ class Scorer:
             inputs_length=config.inputs_length,
             data_dir=data_dir,
         )
-        strategy = strategy or tf.distribute.get_strategy()
-        with strategy.scope():
+        self._strategy = strategy or tf.distribute.get_strategy()
+        # What is split over a mesh is never made whole.
+        scope = hypertf.t5.Unallocated() if asked else self._strategy.scope()
+        with scope:
             self.model = components.make_model(config, mixture)
-        self._strategy = strategy
+        if asked is not None:
+            asked.plan(config, self.model, batch_size)
+        self.untrained = self._untrained(mixture)
+        self._predictors, self._known_parts = {}, {}
         self._predictor = self._make_predictor({})
 
     @property
@@ -82,11 +97,18 @@ class Scorer:
                 reasons[task.name] = f"as the labels of {self.split} are hidden"
         return reasons
 
+    def _untrained(self, mixture):
+        """Ids whose vectors no task trained, where the method has any."""
+        names = transfer.untrained(mixture) if task_tables(self.model) else []
+        if names and self._asked is not None:
+            words = transfer.untrained_in_words(names)
+            raise ValueError(f"{words}; expected no mesh")
+        return [mixture.task_id(name) for name in names]
+
     def load(self, model_dir: str, step: int) -> None:
         """Fills the model from a checkpoint of a run."""
-        hypertf.checkpoints.load(
-            self.model, RunFolder(model_dir, writes=False).prefix(step)
-        )
+        self._predictor.load(RunFolder(model_dir, writes=False).prefix(step))
+        fill_untrained(self.model, self.untrained)
 
     def score(self) -> tuple[dict[str, dict[str, float]], dict[str, list[str]]]:
         """Returns {task: {metric: percent}} and {task: texts}, a text for each example.
@@ -147,44 +169,72 @@ class Scorer:
         config, options = self.config, {"max_length": self.config.targets_length}
         if config.decoding == "beam":
             options["beam_size"] = config.beam_size
-        return Predictor(self.model, strategy=self._strategy, **options | decoding)
+        options |= decoding
+        if self._asked is None:
+            return Predictor(self.model, strategy=self._strategy, **options)
+        key = tuple(sorted(options.items()))
+        if key not in self._predictors:  # what it compiled is not made anew
+            weights = self._predictor.weights if self._predictors else None
+            self._predictors[key] = self._asked.make_predictor(
+                self.model, self.mesh, weights=weights, **options
+            )
+        return self._predictors[key]
 
     def _is_ranked(self, task):
         return self.config.decoding == "rank" and task.choices is not None
 
     def _write(self, mixture, predictor):
-        make, total = self._dataset(mixture)
-        ids, scores = predictor.generate(make, total)
-        texts = self.vocabulary.texts(ids)
-        rows, start = {}, 0
-        for task in mixture.tasks:
-            stop = start + len(self.examples[task.name])
-            rows[task.name] = list(
-                zip(texts[start:stop], scores[start:stop].tolist(), strict=True)
-            )
-            start = stop
-        if start != len(texts):
-            raise RuntimeError(f"{len(texts)} predictions for {start} examples")
-        return rows
+        def write(make, total):
+            ids, scores = predictor.generate(make, total)
+            return zip(self.vocabulary.texts(ids), scores.tolist(), strict=True)
+
+        return self._by_parts(mixture, write)
 
     def _rank(self, task):
-        make, total = self._dataset(self.mixture.only([task.name]))
         length = self.config.targets_length
         targets = tokens(list(task.choices), self.vocabulary, length).numpy()
-        scores = self._predictor.rank(make, targets, total, task.name)
-        best = scores.argmax(axis=1)
-        likeliest = np.take_along_axis(scores, best[:, None], axis=1)[:, 0]
-        words = [task.choices[i] for i in best]
-        return list(zip(words, likeliest.tolist(), strict=True))
 
-    def _dataset(self, mixture):
-        count = sum(len(self.examples[task.name]) for task in mixture.tasks)
+        def rank(make, total):
+            scores = self._predictor.rank(make, targets, total, task.name)
+            best = scores.argmax(axis=1)
+            likeliest = np.take_along_axis(scores, best[:, None], axis=1)[:, 0]
+            words = [task.choices[i] for i in best]
+            return zip(words, likeliest.tolist(), strict=True)
+
+        return self._by_parts(self.mixture.only([task.name]), rank)[task.name]
+
+    def _by_parts(self, mixture, run):
+        """Answers examples of like length together: {task: answers in their order}.
+
+        `run` gives the answers of batches, of a function that makes them and their
+        number.
+        """
+        asked = {task.name: self.examples[task.name] for task in mixture.tasks}
+        answers = {name: [None] * len(of_task) for name, of_task in asked.items()}
+        for part in self._parts(asked):
+            given = run(*self._dataset(mixture, part.of(asked), part.length))
+            places = [(n, i) for n in asked for i in part.numbers.get(n, ())]
+            for (name, i), answer in zip(places, given, strict=True):
+                answers[name][i] = answer
+        return answers
+
+    def _parts(self, asked):
+        key = tuple(asked)
+        if key not in self._known_parts:
+            # A mesh takes most of a minute to compile for a length.
+            most = buckets.MOST if self._asked is None else 1
+            length = self.config.inputs_length
+            self._known_parts[key] = buckets.split(asked, self.vocabulary, length, most)
+        return self._known_parts[key]
+
+    def _dataset(self, mixture, examples, inputs_length):
+        count = sum(map(len, examples.values()))
         make = functools.partial(
             mixture.batches_of,
-            self.examples,
+            examples,
             vocabulary=self.vocabulary,
             batch_size=self.batch_size,
-            inputs_length=self.config.inputs_length,
+            inputs_length=inputs_length,
             targets_length=self.config.targets_length,
         )
         return make, -(-count // self.batch_size)

@@ -8,12 +8,15 @@ from absl import logging
 from tensorflow.experimental import dtensor
 
 import hypertf
-from experiments.runs import components, config_file, on_mesh
+from experiments.runs import chunks, components, config_file, on_mesh, transfer
 from experiments.runs.config import Config
 from hypertf import training
-from hypertf.training import Loop, RunFolder
-from tfds_tasks import Mixture, modules
+from hypertf.mesh.step import MeshStep
+from hypertf.training import Loop, RunFolder, TrainStep
+from tfds_tasks import Mixture, Vocabulary, modules
+from tfds_tasks.packed_batches import Fill
 
+OF_SPEED = ("examples_per_second", "examples_per_step")
 SECONDS_BETWEEN_LINES = 30  # where there is no terminal for a progress bar
 
 
@@ -30,18 +33,26 @@ def train_run(
     began = time.time()
     mesh = None
     if asked is not None:
+        check_unpacked(config)
         asked.check(config)
         mesh, strategy = asked.start(), "one_device"
     strategy = training.make_strategy(strategy, tpu)
-    training.check_batch_size(strategy, config.batch_size, config.microbatches)
+    if config.batch_unit == "rows":
+        training.check_batch_size(strategy, config.batch_size, config.microbatches)
     modules.import_modules(config.module_import)
     config = components.with_declarations(config, data_dir)
     vocabulary = components.make_vocabulary(config)
     mixture = components.make_mixture(config)
     vocabulary.check_fits(components.t5_config(config).vocab_size)
-    check_data(mixture, data_dir)
-    config = components.with_steps(config, mixture, data_dir)
+    check_data(components.training_mixture(config, mixture), data_dir)
+    mixture = chunks.by_chunks(config, mixture, vocabulary, data_dir)
+    trained = components.training_mixture(config, mixture)
+    fill = components.measure_fill(config, trained, vocabulary, data_dir)
+    parts = strategy.num_replicas_in_sync * config.microbatches
+    config = components.with_rows(config, fill, parts)
+    config = components.with_steps(config, trained, data_dir, fill)
     components.check_init(config)
+    transfer.check(config, mixture, on_mesh=asked is not None)
     check_model(config, mixture, asked)
     chief = training.is_chief(strategy) if mesh is None else not dtensor.client_id()
     folder = RunFolder(model_dir, config.keep, writes=chief)
@@ -50,19 +61,21 @@ def train_run(
     try:
         if chief:
             config_file.claim(folder, config)
-            announce(config, mixture, folder)
+            announce(config, mixture, folder, fill)
             if asked is not None:
                 print(f"splitting it over {asked}", flush=True)
-        with strategy.scope():
+        # What is split over a mesh is never made whole.
+        scope = strategy.scope() if mesh is None else hypertf.t5.Unallocated()
+        with scope:
             model = components.make_model(config, mixture)
+        with strategy.scope():
             optimizer = components.make_optimizer(config)
-            optimizer.build(model.trainable_variables)
-        start = begin(model, optimizer, folder, config)
         made = config, model, optimizer, mixture
         if asked is None:
             step = components.make_train_step(*made, strategy)
         else:
-            step = asked.make_step(*made, mesh)
+            step = asked.make_step(*made, mesh, values=not folder.steps())
+        start = begin(step, folder, config, mixture, vocabulary, data_dir)
         if not step.all_processes_have(start):
             raise ValueError(
                 f"model_dir={model_dir}: this process begins at step {start}, another "
@@ -73,7 +86,7 @@ def train_run(
             components.make_dataset(config, mixture, vocabulary, data_dir),
             folder,
             steps=config.steps,
-            batch_size=config.batch_size,
+            batch_size=config.rows if config.packing == "off" else None,
             steps_per_loop=config.steps_per_loop,
             checkpoint_every=config.checkpoint_every,
             task_names=mixture.identities,
@@ -115,17 +128,51 @@ def check_model(
     with hypertf.t5.Unallocated():
         model = components.make_model(config, mixture)
     components.check_rates(config, model)
+    check_packs(config, model)
     if asked is not None:
         asked.check_model(config, model)
 
 
-def announce(config: Config, mixture: Mixture, folder: RunFolder) -> None:
+def check_unpacked(config: Config, where: str = "on a mesh") -> None:
+    """Refuses packed rows, and batches by another count, where there are none."""
+    for name, expected in (("packing", "off"), ("batch_unit", "rows")):
+        value = getattr(config, name)
+        if value != expected:
+            raise ValueError(f"{name}={value!r}: expected {expected!r} {where}")
+
+
+def check_packs(config: Config, model: hypertf.T5) -> None:
+    """Refuses a way of packing that the method does not know."""
+    if config.packing == "off" or model.conditioner is None:
+        return
+    if config.packing not in model.conditioner.packs:
+        raise ValueError(model.conditioner.packs_in_words(config.packing))
+
+
+def batch_in_words(config: Config, fill: Fill | None) -> str:
+    """Says what a step takes.
+
+    >>> batch_in_words(Config(batch_size=16), None)
+    '16 examples'
+    """
+    if fill is None:
+        return f"{config.rows:,} examples"
+    if config.packing == "off":
+        tokens = config.rows * fill.inputs / fill.rows
+        return f"{config.rows:,} examples, about {tokens:,.0f} tokens"
+    examples = config.rows * fill.examples_per_row
+    return f"{config.rows:,} rows, about {examples:,.0f} examples ({fill})"
+
+
+def announce(
+    config: Config, mixture: Mixture, folder: RunFolder, fill: Fill | None = None
+) -> None:
     """Says what is trained, where it is written, and what is not by default."""
     method = "" if config.conditioner == "none" else f" with {config.conditioner}"
     tasks = "1 task" if mixture.num_tasks == 1 else f"{mixture.num_tasks} tasks"
     print(
         f"training {config.model}{method} on {config.mixture} ({tasks}): "
-        f"{config.steps:,} steps of {config.batch_size} examples\n"
+        f"{config.steps:,} steps of {batch_in_words(config, fill)}\n"
         f"writing to {folder.path}; all settings are in {folder.config_file}"
     )
     verbose = logging.get_verbosity() >= logging.DEBUG
@@ -134,20 +181,25 @@ def announce(config: Config, mixture: Mixture, folder: RunFolder) -> None:
 
 
 def begin(
-    model: hypertf.T5,
-    optimizer: object,
+    step: TrainStep | MeshStep,
     folder: RunFolder,
     config: Config,
+    mixture: Mixture,
+    vocabulary: Vocabulary,
+    data_dir: str | None = None,
 ) -> int:
     """Loads the newest checkpoint, else the initial weights; returns the step."""
-    start = folder.restore(model, optimizer)
+    start = step.restore(folder)
     if start:
         print(f"going on from {folder.prefix(start)}", flush=True)
         return start
-    loaded = components.load_init(model, config)
-    if loaded is not None:
-        print(loaded, flush=True)
-    counted = hypertf.analysis.parameters(model)
+    if config.init is not None:
+        if transfer.is_needed(config, mixture):
+            given = config, mixture, vocabulary, data_dir
+            print(transfer.load(step.model, *given), flush=True)
+        else:
+            print(step.load(config.init), flush=True)
+    counted = hypertf.analysis.parameters(step.model)
     logging.debug("\n%s", counted)
     more = f", {counted.times:.4g} times the plain T5's" if counted.added else ""
     trained = "all" if counted.trained == counted.total else f"{counted.trained:,}"
@@ -166,7 +218,7 @@ class Followers:
         """Follows one record."""
         step = record["step"]
         with self._writer.as_default():
-            for name in ("loss", "examples_per_second", "learning_rate"):
+            for name in ("loss", *OF_SPEED, "learning_rate"):
                 tf.summary.scalar(name, record[name], step)
             for task, loss in record["task_loss"].items():
                 tf.summary.scalar(f"loss/{task}", loss, step)

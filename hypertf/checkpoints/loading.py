@@ -1,7 +1,9 @@
 """`load` and `read_config`: they find out what a path holds, and read it."""
 
 import dataclasses
+import math
 import os
+from collections.abc import Callable
 
 import keras
 from absl import logging
@@ -9,7 +11,7 @@ from absl import logging
 from hypertf.checkpoints import mesh
 from hypertf.checkpoints.huggingface import HuggingFaceReader
 from hypertf.checkpoints.kerashub import KerasHubReader
-from hypertf.checkpoints.matching import match
+from hypertf.checkpoints.matching import Pair, match
 from hypertf.checkpoints.mesh import MeshReader
 from hypertf.checkpoints.reader import Reader
 from hypertf.checkpoints.values import fill
@@ -78,16 +80,34 @@ def load(
     Returns:
         A `Report`.
     """
+    return load_by(model, path, _fill, _start_others, optimizer)
+
+
+def load_by(
+    model: T5,
+    path: str | os.PathLike,
+    fill_one: Callable[[Pair, Reader], None],
+    start_others: Callable[[T5], None],
+    optimizer: keras.optimizers.Optimizer | None = None,
+) -> Report:
+    """Does as `load`, for weights that lie elsewhere than in the model.
+
+    Args:
+        model: A `hypertf.T5`, which may be made without values.
+        fill_one: Reads a tensor into the weight that it is paired with.
+        start_others: Has the conditioner set weights that start from T5's own; called
+            if the checkpoint is a plain T5's.
+    """
     with open_checkpoint(path) as reader:
         if optimizer is not None:
             _prepare(optimizer, model, reader)
         matching = match(model, reader, optimizer)
         matching.check(reader)
-        _fill(matching.weights + matching.slots, reader)
+        _fill_all(matching.weights + matching.slots, reader, fill_one)
         if optimizer is not None:
             optimizer.set_step(reader.step)
         if matching.kept:
-            model.conditioner.initialize_from(model)
+            start_others(model)
         report = _report(matching, reader)
     logging.info("%s", report)
     return report
@@ -160,10 +180,18 @@ def _prepare(optimizer, model, reader):
         optimizer.build(model.trainable_variables)
 
 
-def _fill(pairs, reader):
+def _fill(pair, reader):
+    fill(pair.variable, reader.blocks(pair.name), pair.transpose)
+
+
+def _start_others(model):
+    model.conditioner.initialize_from(model)
+
+
+def _fill_all(pairs, reader, fill_one):
     for count, pair in enumerate(pairs):
         try:
-            fill(pair.variable, reader.blocks(pair.name), pair.transpose)
+            fill_one(pair, reader)
         except Exception as error:
             error.add_note(
                 f"{reader.path}: reading {pair.name} failed after {count} of "
@@ -179,9 +207,7 @@ def _report(matching, reader):
         format=reader.format,
         path=reader.path,
         tensors=len(matching.weights),
-        parameters=sum(
-            pair.variable.value.shape.num_elements() for pair in matching.weights
-        ),
+        parameters=sum(math.prod(pair.variable.shape) for pair in matching.weights),
         dtype=", ".join(sorted(dtypes)),
         step=reader.step,
         slots=len(matching.slots),

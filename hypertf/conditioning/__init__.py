@@ -31,7 +31,9 @@ takes a `Sites` apart walks it with `hypertf.t5.map_tensors`.
 If what a stack does depends on more than the task ids (the encoder's output, a token
 observed inside a block), `reads_input` names the stack, and it is not baked. A method
 that only changes kernels and norms can be folded into a plain T5 if its sites say how:
-`Sites.folded`.
+`Sites.folded`. Packed rows of one task need nothing more of a method that goes by the
+task ids alone; for rows that mix tasks it `packs` them, and its sites say in
+`Sites.by_segment` how each token gets what its own example has.
 
 **Then check it**: `hypertf.testing.check_method("my-method", **options)` tries all that
 a method must hold to.

@@ -24,7 +24,8 @@ from hypertf.conditioning.parts import Declared, Weights, layer_norm
 from hypertf.conditioning.registry import register
 from hypertf.t5 import T5, Sites, StackSites, shared
 from hypertf.t5.layer import Layer
-from hypertf.t5.sites import STACKS, SUBLAYERS
+from hypertf.t5.packing import MODES, Segments
+from hypertf.t5.sites import SUBLAYERS
 from hypertf.t5.weights import normal
 from hypertf.types import Tensor
 
@@ -127,6 +128,41 @@ class AdapterSites(Sites):
         z = linear(z, self.up, self.up_bias)
         return y + norm(z, self.after_scale, self.after_bias)
 
+    def by_segment(self, segments: Segments) -> "SegmentAdapterSites":
+        return SegmentAdapterSites(**vars(self), segments=segments)
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentAdapterSites(AdapterSites):
+    """Adapters of packed rows: fields as above, with [rows * segments] in front.
+
+    Adapters of all segments lie side by side; each token goes through its own.
+    """
+
+    segments: Segments = shared(default=None)
+
+    def norm_scale(self, sublayer: str) -> Tensor | None:
+        scale = super().norm_scale(sublayer)
+        return None if scale is None else self.segments.choose(scale)
+
+    def _adapter(self, y: Tensor, position: int) -> Tensor:
+        own = self.segments
+
+        def of(x: Tensor) -> Tensor:
+            return x[:, position : position + 1]  # [rows * segments, 1, ...]
+
+        def norm(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> Tensor:
+            if scale is None:
+                return x
+            return layer_norm(x, own.choose(of(scale)), own.choose(of(bias)), EPSILON)
+
+        z = norm(y, self.before_scale, self.before_bias)
+        z = ops.matmul(z, own.inward(self.down[:, position]))
+        z = ACTIVATIONS[self.activation](z + own.inward(of(self.down_bias)))
+        z = ops.matmul(own.only_own(z), own.outward(self.up[:, position]))
+        z = z + own.choose(of(self.up_bias))
+        return y + norm(z, self.after_scale, self.after_bias)
+
 
 def declared_adapter(d_model: int, bottleneck: int) -> Declared:
     """Declares D and U with their biases, by the fields of `AdapterSites`."""
@@ -154,6 +190,7 @@ class AdapterMethod(Method):
 
     Options = AdapterOptions
     trains = "task+norms"
+    packs = MODES
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -266,12 +303,12 @@ class Adapters(AdapterMethod):
         super().__init__(*args, **kwargs)
         self.trains = "task+norms" if self.options.norms == "shared" else "task"
         policy = {"dtype": self.dtype_policy}
-        self.stacks = [AdapterStack(self, stack, **policy) for stack in STACKS]
+        self.stacks = self.each_stack(lambda s: AdapterStack(self, s, **policy))
 
     def stack_sites(
         self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
-        ours = self.stacks[STACKS.index(stack)]
+        ours = self.of_stack(self.stacks, stack)
         blocks = [block.fields(task_ids) for block in ours.blocks]
         norm_scale = None
         if ours.final_norm is not None:
@@ -297,7 +334,7 @@ class Adapters(AdapterMethod):
         """Pairs of each task's scales [tasks, d_model] and the scale they replace."""
         if self.options.norms == "shared":
             return
-        stacks = (model.encoder, model.decoder)
+        stacks = self.each_stack(lambda stack: getattr(model, stack))
         for ours, stack in zip(self.stacks, stacks, strict=True):
             for norms, block in zip(ours.blocks, stack.blocks, strict=True):
                 for norm in norms.rms_norms:

@@ -9,7 +9,7 @@ Each does at its sites what it does alone; where two use the same site:
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
@@ -21,6 +21,7 @@ from hypertf.conditioning.registry import create_one, method_options
 from hypertf.names import unknown
 from hypertf.t5 import T5, Conditioner, Sites, StackSites, T5Config, shared
 from hypertf.t5.layer import BuildsChildren
+from hypertf.t5.packing import MODES, Segments
 from hypertf.t5.products import project
 from hypertf.t5.sites import STACKS, SUBLAYERS
 from hypertf.types import Tensor
@@ -90,6 +91,12 @@ class CombinedSites(Sites):
 
     def norm_scale(self, sublayer: str) -> Tensor | None:
         return _one([member.norm_scale(sublayer) for member in self.members])
+
+    def by_segment(self, segments: Segments) -> Self:
+        return CombinedSites(
+            tuple(member.by_segment(segments) for member in self.members),
+            tuple(first * segments.count for first in self.first_tokens),
+        )
 
 
 def combine(stacks: list[StackSites]) -> StackSites:
@@ -198,6 +205,12 @@ class Combined(BuildsChildren, Conditioner):
         return tuple(stack for stack in STACKS if stack in reads)
 
     @property
+    def packs(self) -> tuple[str, ...]:
+        """What all members pack; one that reads the input asks all by segment."""
+        modes = [m for m in MODES if all(m in each.packs for each in self.members)]
+        return tuple(modes) if "mixed" in modes or not self.reads_input else ()
+
+    @property
     def what_trains(self) -> str:
         """The key of `options.TRAINS` that holds: the most that a member trains."""
         return min((m.what_trains for m in self.members), key=list(TRAINS).index)
@@ -242,7 +255,7 @@ class Combined(BuildsChildren, Conditioner):
         return combine([m.decoder(task_ids, *encoded, training) for m in self.members])
 
     def choose_trainable(self, model: T5) -> None:
-        freeze(model, self.what_trains, self.weights)
+        freeze(model, self.what_trains, self.weights, self.method)
         for member in self.members:
             member.on_built(model)
 

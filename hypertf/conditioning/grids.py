@@ -30,6 +30,46 @@ def gated_product(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
     return FORMS[form](x, ops.cast(kernel, x.dtype), scales)
 
 
+def gated_by_token(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
+    """The same, each token with a grid of its own: scales [batch, length, d_r, d_c]."""
+    scales = ops.cast(scales, x.dtype)
+    fan_in, fan_out = kernel.shape
+    _, length, d_r, d_c = scales.shape
+    if d_r == 1:
+        return project(x, kernel) * widen(scales[:, :, 0], fan_out)
+    if d_c == 1:
+        return project(x * widen(scales[:, :, :, 0], fan_in), kernel)
+    parts = ops.transpose(ops.reshape(x, (-1, d_r, fan_in // d_r)), (1, 0, 2))
+    rows_of_cells = ops.reshape(ops.cast(kernel, x.dtype), (d_r, -1, fan_out))
+    by_row = ops.transpose(ops.reshape(scales, (-1, d_r, d_c)), (1, 0, 2))
+    y = _sum_of_rows(ops.matmul(parts, rows_of_cells), by_row)
+    return ops.reshape(y, (-1, length, fan_out))
+
+
+@custom_gradient
+def _sum_of_rows(y: Tensor, scales: Tensor) -> tuple:
+    """Sum over rows of cells, y [d_r, tokens, out] scaled by [d_r, tokens, d_c]."""
+    d_r, _, d_c = scales.shape
+    cells = (d_r, -1, d_c, y.shape[2] // d_c)
+
+    # XLA scales and sums in one pass; otherwise each would be written to memory.
+    @tf.function(jit_compile=not target.current().mesh, autograph=False)
+    def forward(y: Tensor, scales: Tensor) -> Tensor:
+        parts = ops.reshape(y, cells) * ops.expand_dims(scales, 3)
+        return ops.reshape(ops.sum(parts, axis=0), (-1, cells[2] * cells[3]))
+
+    @tf.function(jit_compile=not target.current().mesh, autograph=False)
+    def gradients(upstream: Tensor, y: Tensor, scales: Tensor) -> tuple:
+        upstream = ops.reshape(upstream, (1, *cells[1:]))
+        of_y = ops.reshape(upstream * ops.expand_dims(scales, 3), y.shape)
+        return of_y, ops.sum(upstream * ops.reshape(y, cells), axis=3)
+
+    def gradient(upstream: Tensor) -> tuple:
+        return gradients(upstream, y, scales)
+
+    return forward(y, scales), gradient
+
+
 def cheapest_form(
     length: int | None, fan_in: int, fan_out: int, d_r: int, d_c: int
 ) -> str:

@@ -36,6 +36,7 @@ from hypertf.conditioning.parallel_adapters import (
 from hypertf.conditioning.registry import register
 from hypertf.t5 import T5, StackSites
 from hypertf.t5.layer import Layer
+from hypertf.t5.packing import MODES
 from hypertf.t5.sites import STACKS
 from hypertf.t5.weights import add_weight, normal
 from hypertf.types import Batch, Tensor
@@ -67,22 +68,33 @@ class Options(options.Options):
     layer_embedding: int = 10
     task_embedding: int | None = None
 
+    def kind(self, stack: str) -> str:
+        """The kind of adapters in a stack."""
+        of_stack = {"encoder": self.encoder, "decoder": self.decoder}
+        return of_stack[stack] if stack in self.chosen_stacks else "none"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for stack in STACKS:
             self.require_one_of(stack, KINDS)
         self.require(
             "decoder",
-            (self.encoder, self.decoder) != ("none", "none"),
+            any(self.kind(stack) != "none" for stack in STACKS),
             "adapters in a stack at least (the plain model's name is 'none')",
         )
         self.require_positive("encoder_size", "decoder_size", "bottleneck")
         self.require_positive("layer_embedding", "task_embedding")
         self.require_flags("mlp", "norm_input")
         self.require_one_of("activation", ACTIVATIONS)
+        names = without_effect(self.kind("encoder"), self.kind("decoder"))
+        # Sizes of a stack that `stacks` leaves out are refused where they are given.
+        left_out = (
+            {f"{stack}_size" for stack in STACKS} if self.stacks != "both" else ()
+        )
         self.require_unset(
-            *without_effect(self.encoder, self.decoder),
-            because=f"encoder={self.encoder!r} and decoder={self.decoder!r}",
+            *(name for name in names if name not in left_out),
+            because=f"encoder={self.kind('encoder')!r} and "
+            f"decoder={self.kind('decoder')!r}",
         )
 
 
@@ -112,9 +124,14 @@ class Pooled(NamedTuple):
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     """Mean of x [batch, length, d] over the places where mask [batch, length] holds.
 
-    In float32; 0 for a row of nothing but padding.
+    In float32; 0 for a row of nothing but padding. For packed rows the mask is [batch,
+    segments, length], and the means are of segments: [batch * segments, d].
     """
     mask = ops.cast(mask, "float32")
+    if len(mask.shape) == 3:
+        total = ops.matmul(mask, ops.cast(x, "float32"))
+        means = total / ops.maximum(ops.sum(mask, axis=2, keepdims=True), 1.0)
+        return ops.reshape(means, (-1, x.shape[2]))
     total = tf.einsum("bld,bl->bd", ops.cast(x, "float32"), mask)
     return total / ops.maximum(ops.sum(mask, axis=1, keepdims=True), 1.0)
 
@@ -174,6 +191,7 @@ class Hyperdecoder(Method):
 
     Options = Options
     trains = "task"
+    packs = MODES
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -182,7 +200,7 @@ class Hyperdecoder(Method):
 
     @property
     def reads_input(self) -> tuple[str, ...]:
-        return tuple(s for s in STACKS if getattr(self.options, s) == "generated")
+        return tuple(s for s in STACKS if self.options.kind(s) == "generated")
 
     @property
     def needs_first_pass(self) -> bool:
@@ -191,7 +209,7 @@ class Hyperdecoder(Method):
     def _adapters(self, stack: str, size: int) -> Layer | None:
         """What makes the adapters of a stack, None if it has none."""
         o, d = self.options, self.config.d_model
-        kind, sizes = getattr(o, stack), (self.num_layers(stack), d, size)
+        kind, sizes = o.kind(stack), (self.num_layers(stack), d, size)
         policy = {"dtype": self.dtype_policy}
         if kind == "none":
             return None
@@ -217,7 +235,7 @@ class Hyperdecoder(Method):
         first_pass: Callable | None = None,
     ) -> StackSites:
         encoded = None
-        if self.options.encoder == "generated":
+        if self.options.kind("encoder") == "generated":
             if first_pass is None:
                 raise ValueError(
                     f"{self.method}: encoder='generated' reads the input; it needs "
@@ -240,7 +258,7 @@ class Hyperdecoder(Method):
     def _sites(
         self, stack: str, adapters: Layer | None, task_ids: Tensor, encoded: Any
     ) -> StackSites:
-        kind = getattr(self.options, stack)
+        kind = self.options.kind(stack)
         if kind == "none":
             return StackSites.plain(self.num_layers(stack))
         if kind == "manual":
@@ -262,10 +280,10 @@ class Hyperdecoder(Method):
 
         `inputs` are those of the model; the decoder's are not needed.
         """
-        if self.options.decoder != "generated":
+        if self.options.kind("decoder") != "generated":
+            kind = self.options.kind("decoder")
             raise ValueError(
-                f"{self.method}: decoder={self.options.decoder!r} pools no input, "
-                "expected 'generated'"
+                f"{self.method}: decoder={kind!r} pools no input, expected 'generated'"
             )
         names = ("encoder_tokens", "task_ids")
         output, mask = model.encode(

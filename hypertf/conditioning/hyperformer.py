@@ -36,7 +36,6 @@ from hypertf.conditioning.registry import register
 from hypertf.t5 import StackSites
 from hypertf.t5.layer import Layer
 from hypertf.t5.products import unstack
-from hypertf.t5.sites import STACKS
 from hypertf.t5.weights import add_weight, normal
 from hypertf.types import Tensor
 
@@ -266,7 +265,7 @@ class HyperFormer(AdapterMethod):
             self.projector = TaskProjector(
                 self.options, name="task_projector", **policy
             )
-        self.stacks = [StackNetworks(self, s, **policy) for s in STACKS]
+        self.stacks = self.each_stack(lambda s: StackNetworks(self, s, **policy))
 
     def add_weights(self) -> None:
         if self.stacks:
@@ -278,12 +277,12 @@ class HyperFormer(AdapterMethod):
         z = tf.gather(self.task_features.value, task_ids)
         if self.projector is not None:
             z = self.projector(z)  # eq. 5
-        return self.stacks[STACKS.index(stack)].embed(z)
+        return self.of_stack(self.stacks, stack).embed(z)
 
     def write(self, stack: str, task_ids: Tensor) -> dict[str, Tensor]:
         """Task ids [n] -> `{field of AdapterSites: [n, layers, 2, ...]}`."""
         embedding = self.embed(stack, task_ids)
-        return self.cast(self.stacks[STACKS.index(stack)].write(embedding))
+        return self.cast(self.of_stack(self.stacks, stack).write(embedding))
 
     def stack_sites(
         self, stack: str, task_ids: Tensor, training: bool = False

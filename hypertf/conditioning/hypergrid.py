@@ -11,20 +11,21 @@ made of T', or global, a trained vector. Nothing is shared between layers.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
 from keras import ops
 
 from hypertf.conditioning import options
-from hypertf.conditioning.grids import gated_product
+from hypertf.conditioning.grids import gated_by_token, gated_product
 from hypertf.conditioning.kernels import kernel_dims, site_names
 from hypertf.conditioning.method import Method
 from hypertf.conditioning.registry import register
 from hypertf.t5 import Sites, StackSites, shared
 from hypertf.t5.layer import Layer
-from hypertf.t5.sites import STACKS
+from hypertf.t5.packing import MODES, Segments
+from hypertf.t5.sites import OF_MEMORY
 from hypertf.t5.weights import add_weight, normal
 from hypertf.types import Tensor
 
@@ -45,6 +46,7 @@ PLACEMENTS = {
     "all": ("q", "k", "v", "wi", "wo"),
 }
 ATTENTION = ("q", "k", "v")
+CROSS_ATTENTION = ("cross_q", "cross_k", "cross_v")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Options(options.Options):
     `residual`: adds the ungated product (eq. 7); None is True, and False for output,
     since eq. 8 has none.
     `placement`: which kernels, `"second"` (wo), `"first"` (wi), `"both"`, or `"all"`
-    (q, k, v of self-attention too).
+    (q, k, v of self-attention too; with `cross_attention` those of attention to the
+    encoder's output as well, which makes it all of Table 7's QKV).
     `task_embedding`: one vector per task `"shared"` by encoder and decoder, or one
     `"per-stack"`.
     `local_std`: local weights start normal with this deviation over sqrt(d_model).
@@ -81,6 +84,7 @@ class Options(options.Options):
     pool: str | None = None
     residual: bool | None = None
     placement: str = "second"
+    cross_attention: bool = False
     task_embedding: str = "shared"
     local_std: float = 0.02
 
@@ -90,7 +94,13 @@ class Options(options.Options):
         self.require_one_of("placement", PLACEMENTS)
         self.require_one_of("task_embedding", ("shared", "per-stack"))
         self.require_number("local_std")
-        self.require_flags("residual")
+        self.require_flags("residual", "cross_attention")
+        if self.placement != "all":
+            because = f"placement={self.placement!r}"
+            self.require_unset("cross_attention", because=because)
+        expected = "'decoder' or 'both' with cross_attention, which is the decoder's"
+        fits = self.stacks != "encoder" or not self.cross_attention
+        self.require("stacks", fits, expected)
         self._require_only_for("d_r", ("LG", "GL", "L2", "scalar"))
         self._require_only_for("d_c", ("LG", "GL", "L2", "scalar"))
         self._require_only_for("cells", ONE_SIDED)
@@ -198,25 +208,42 @@ class GridSites(Sites):
     """One block: reads its task token, then gates its kernels.
 
     The gates of q, k and v come from the token before self-attention, since those of
-    the FFN come from what these three make of it.
+    cross-attention and the FFN come from what these three make of it.
     """
 
     gates: dict[str, Hypernetwork] = shared()  # by kernel
+    segments: Segments | None = shared(default=None)  # in packed rows
 
     @property
     def kernels(self) -> frozenset[str]:
         return frozenset(self.gates)
 
     def observe(self, x: Tensor, place: str) -> dict[str, Tensor] | None:
-        token = ops.cast(x[:, 0, :], "float32")
+        if self.segments is None:
+            tokens = x[:, 0, :]
+        else:
+            tokens = ops.reshape(x[:, : self.segments.count, :], (-1, x.shape[2]))
+        tokens = ops.cast(tokens, "float32")
         before = place == "input"
         names = [name for name in self.gates if (name in ATTENTION) == before]
-        return {name: self.gates[name](token) for name in names} or None
+        gates = {name: self.gates[name](tokens) for name in names}
+        if self.segments is not None:  # [rows, segments, d_r, d_c]
+            gates = {name: self.segments.in_rows(g) for name, g in gates.items()}
+        return gates or None
 
     def project(
         self, name: str, x: Tensor, kernel: Tensor, observed: dict[str, Tensor]
     ) -> Tensor:
-        return gated_product(x, kernel, observed[name])
+        gates = observed[name]
+        if self.segments is None:
+            return gated_product(x, kernel, gates)
+        d_r, d_c = gates.shape[2:]
+        gates = ops.reshape(gates, (-1, 1, d_r * d_c))  # of rows * segments
+        gates = self.segments.choose(gates, memory=name in OF_MEMORY)
+        return gated_by_token(x, kernel, ops.reshape(gates, (-1, x.shape[1], d_r, d_c)))
+
+    def by_segment(self, segments: Segments) -> Self:
+        return GridSites(self.gates, segments)
 
 
 @keras.saving.register_keras_serializable("hypertf")
@@ -230,19 +257,26 @@ class HyperGrid(Method):
 
     Options = Options
     trains = "all-but-embeddings"
-    reads_input = ("encoder", "decoder")  # through the task token
+    packs = MODES
+
+    @property
+    def reads_input(self) -> tuple[str, ...]:
+        return self.options.chosen_stacks  # through the task token
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in self._kernel_names():
-            self._check_grid(name)
+        for stack in self.options.chosen_stacks:
+            for name in self._kernel_names(stack):
+                self._check_grid(name)
         # One flat list per stack, block by block: Keras saves no nested ones.
         self.encoder_networks = self._networks("encoder")
         self.decoder_networks = self._networks("decoder")
 
-    def _kernel_names(self) -> tuple[str, ...]:
+    def _kernel_names(self, stack: str) -> tuple[str, ...]:
         kernels = PLACEMENTS[self.options.placement]
-        return site_names(kernels, self.config, "encoder")
+        if self.options.cross_attention:
+            kernels = (*ATTENTION, *CROSS_ATTENTION, *kernels[len(ATTENTION) :])
+        return site_names(kernels, self.config, stack)
 
     def _kernel_shape(self, name: str) -> tuple[int, int]:
         (fan_in,), (fan_out,) = (d.values() for d in kernel_dims(name, self.config))
@@ -268,10 +302,12 @@ class HyperGrid(Method):
         else:
             self.task_embedding = {
                 stack: add_weight(self, f"{stack}_task_embedding", dims, normal(1.0))
-                for stack in STACKS
+                for stack in self.options.chosen_stacks
             }
 
     def _networks(self, stack: str) -> list[Hypernetwork]:
+        if not self.has(stack):
+            return []
         return [
             Hypernetwork(
                 self.config.d_model,
@@ -281,14 +317,14 @@ class HyperGrid(Method):
                 dtype=self.dtype_policy,
             )
             for i in range(self.num_layers(stack))
-            for kernel in self._kernel_names()
+            for kernel in self._kernel_names(stack)
         ]
 
     def stack_sites(
         self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
         table, networks = self.task_embedding[stack], getattr(self, f"{stack}_networks")
-        kernels = self._kernel_names()
+        kernels = self._kernel_names(stack)
         blocks = tuple(
             GridSites(dict(zip(kernels, networks[first:], strict=False)))
             for first in range(0, len(networks), len(kernels))

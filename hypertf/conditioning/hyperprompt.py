@@ -25,7 +25,7 @@ Parameters per stack with M blocks and T tasks, d = heads * d_kv:
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import keras
 
@@ -34,7 +34,9 @@ from hypertf.conditioning.method import Method
 from hypertf.conditioning.prompts import GlobalPrompts, SepPrompts, SharePrompts
 from hypertf.conditioning.registry import register
 from hypertf.t5 import Sites, StackSites
+from hypertf.t5.packing import MODES, Segments
 from hypertf.t5.products import unstack
+from hypertf.t5.sites import STACKS
 from hypertf.types import Tensor
 
 REDUCTION = 32
@@ -45,9 +47,9 @@ class Options(options.Options):
     """Options of all three forms; defaults are the paper's best on T5 base.
 
     `encoder_length` and `decoder_length` are the lengths l of the prompts; 0 leaves
-    that stack as T5 has it. The bottleneck b is `bottleneck`, or d_model divided by
-    `reduction` (32 unless given). `norms` and `dropout` are those of the authors'
-    code; without both it is the bare form of the paper's equations.
+    that stack as T5 has it, as `stacks` does. The bottleneck b is `bottleneck`, or
+    d_model divided by `reduction` (32 unless given). `norms` and `dropout` are those
+    of the authors' code; without both it is the bare form of the paper's equations.
     """
 
     encoder_length: int = 16
@@ -60,14 +62,18 @@ class Options(options.Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_count("encoder_length", "decoder_length", of="prompts")
-        self.require(
-            "decoder_length",
-            self.encoder_length or self.decoder_length,
-            "prompts in at least one stack, but encoder_length=0 too",
-        )
+        some = any(self.length(stack) for stack in STACKS)
+        expected = "prompts in at least one stack; none are left by "
+        expected += f"encoder_length={self.encoder_length}, stacks={self.stacks!r}"
+        self.require("decoder_length", some, expected)
         self.require_positive("bottleneck", "reduction")
         self.require_either("reduction", "bottleneck")
         self.require_flags("norms", "dropout")
+
+    def length(self, stack: str) -> int:
+        """The length of the prompts in a stack."""
+        of_stack = {"encoder": self.encoder_length, "decoder": self.decoder_length}
+        return of_stack[stack] if stack in self.chosen_stacks else 0
 
     def bottleneck_size(self, d_model: int) -> int:
         """The bottleneck's size b in a model of size `d_model`."""
@@ -109,11 +115,16 @@ class PromptSites(Sites):
     def keys_values(self) -> tuple[Tensor, Tensor]:
         return self.keys, self.values
 
+    def by_segment(self, segments: Segments) -> Self:
+        pair = (segments.extra_keys(x) for x in (self.keys, self.values))
+        return PromptSites(*pair)
+
 
 class HyperPrompt(Method):
     """What the three forms share: prompts in the encoder, the decoder or both."""
 
     Options = Options
+    packs = MODES
     Prompts = None  # the layer that holds one stack's weights
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -122,10 +133,11 @@ class HyperPrompt(Method):
             self.options.bottleneck_size(self.config.d_model)
         except ValueError as error:
             raise ValueError(f"{self.method}: {error}") from None
-        self.encoder_prompts = self._prompts("encoder", self.options.encoder_length)
-        self.decoder_prompts = self._prompts("decoder", self.options.decoder_length)
+        self.encoder_prompts = self._prompts("encoder")
+        self.decoder_prompts = self._prompts("decoder")
 
-    def _prompts(self, stack: str, length: int) -> SharePrompts | None:
+    def _prompts(self, stack: str) -> SharePrompts | None:
+        length = self.options.length(stack)
         if not length:
             return None
         return self.Prompts(

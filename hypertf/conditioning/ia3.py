@@ -12,7 +12,7 @@ Parameters per task: 2 d_heads for each attention and d_ff for each block.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
@@ -25,8 +25,9 @@ from hypertf.conditioning.parts import Weights
 from hypertf.conditioning.registry import register
 from hypertf.t5 import Sites, StackSites, shared
 from hypertf.t5.layer import Layer
+from hypertf.t5.packing import MODES, Segments
 from hypertf.t5.products import project
-from hypertf.t5.sites import STACKS
+from hypertf.t5.sites import OF_MEMORY
 from hypertf.types import Tensor
 
 INPUT_SCALED = ("wo",)  # what enters is scaled; of the other kernels, what comes out
@@ -64,6 +65,13 @@ class ScaledKernels(Sites):
         scale = ops.reshape(self.scales[name], (-1,))
         return kernel * (scale[:, None] if name in INPUT_SCALED else scale[None])
 
+    def by_segment(self, segments: Segments) -> Self:
+        scales = {
+            name: segments.choose(scale, memory=name in OF_MEMORY)
+            for name, scale in self.scales.items()
+        }
+        return ScaledKernels(scales, self.kernels)
+
 
 class StackScales(Layer):
     """The scales of all tasks in one stack, block by block."""
@@ -88,15 +96,17 @@ class IA3(Method):
 
     Options = Options
     trains = "task"
+    packs = MODES
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.stacks = [StackScales(self, s, dtype=self.dtype_policy) for s in STACKS]
+        policy = {"dtype": self.dtype_policy}
+        self.stacks = self.each_stack(lambda s: StackScales(self, s, **policy))
 
     def stack_sites(
         self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
-        blocks = self.stacks[STACKS.index(stack)].blocks
+        blocks = self.of_stack(self.stacks, stack).blocks
         names = blocks[0].declared
         if not names:  # cross-attention only, in the encoder
             return StackSites.plain(len(blocks))

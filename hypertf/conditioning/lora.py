@@ -24,7 +24,7 @@ from hypertf.conditioning.parts import Weights, uniform
 from hypertf.conditioning.registry import register
 from hypertf.t5 import StackSites
 from hypertf.t5.layer import Layer
-from hypertf.t5.sites import STACKS
+from hypertf.t5.packing import MODES
 from hypertf.types import Tensor
 
 
@@ -81,15 +81,17 @@ class LoRA(Method):
 
     Options = Options
     trains = "task"
+    packs = MODES
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.stacks = [StackLoRA(self, s, dtype=self.dtype_policy) for s in STACKS]
+        policy = {"dtype": self.dtype_policy}
+        self.stacks = self.each_stack(lambda s: StackLoRA(self, s, **policy))
 
     def stack_sites(
         self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
-        blocks = self.stacks[STACKS.index(stack)].blocks
+        blocks = self.of_stack(self.stacks, stack).blocks
         if not blocks[0].of:  # cross-attention only, in the encoder
             return StackSites.plain(len(blocks))
         return StackSites(tuple(self._block(b.of, task_ids) for b in blocks))

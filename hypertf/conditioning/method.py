@@ -1,7 +1,7 @@
 """The base of all methods: options, what trains, once per task what can be."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -45,24 +45,42 @@ class Method(BuildsChildren, Conditioner):
         self.seed_generator = keras.random.SeedGenerator()
 
     @property
+    def packs(self) -> tuple[str, ...]:
+        """Rows of one task need nothing of a method that goes by the task alone."""
+        return () if self.reads_input else ("task",)
+
+    @property
     def what_trains(self) -> str:
         """The key of `TRAINS` that holds: the one asked for, else the paper's."""
         return self.options.trains or self.trains
 
     def choose_trainable(self, model: T5) -> None:
         """Freezes what the option `trains` leaves out, T5's norms and all."""
-        freeze(model, self.what_trains, self.weights)
+        freeze(model, self.what_trains, self.weights, self.method)
         self.on_built(model)
 
     def on_built(self, model: T5) -> None:
         """What is to be done once the model is built and its weights are frozen."""
+
+    def has(self, stack: str) -> bool:
+        """Whether the method works in this stack, by the option `stacks`."""
+        return stack in self.options.chosen_stacks
+
+    def each_stack(self, make: Callable[[str], Any]) -> list:
+        """What `make` makes for each stack that the method works in."""
+        return [make(stack) for stack in self.options.chosen_stacks]
+
+    def of_stack(self, made: Sequence, stack: str) -> Any:
+        """What `each_stack` made for a stack."""
+        return made[self.options.chosen_stacks.index(stack)]
 
     def stack_sites(
         self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
         """What is done in "encoder" or "decoder", of task ids [batch] alone.
 
-        A method that reads more overrides `encoder` or `decoder`.
+        Asked of the stacks that the method `has`. A method that reads more overrides
+        `encoder` or `decoder`.
         """
         raise NotImplementedError
 
@@ -72,7 +90,7 @@ class Method(BuildsChildren, Conditioner):
         training: bool = False,
         first_pass: Callable | None = None,
     ) -> StackSites:
-        return self.stack_sites("encoder", task_ids, training)
+        return self._chosen_sites("encoder", task_ids, training)
 
     def decoder(
         self,
@@ -81,7 +99,12 @@ class Method(BuildsChildren, Conditioner):
         encoder_mask: Tensor,
         training: bool = False,
     ) -> StackSites:
-        return self.stack_sites("decoder", task_ids, training)
+        return self._chosen_sites("decoder", task_ids, training)
+
+    def _chosen_sites(self, stack: str, task_ids: Tensor, training: bool) -> StackSites:
+        if not self.has(stack):
+            return StackSites.plain(self.num_layers(stack))
+        return self.stack_sites(stack, task_ids, training)
 
     def per_example(
         self,
@@ -133,8 +156,22 @@ class Method(BuildsChildren, Conditioner):
         }
 
 
-def freeze(model: T5, trains: str, own: Iterable[keras.Variable]) -> None:
+def is_task_table(weight: keras.Variable) -> bool:
+    """Whether a weight has a row for each task."""
+    return getattr(weight, "dims", ())[:1] == ("task_num",)
+
+
+def freeze(
+    model: T5, trains: str, own: Iterable[keras.Variable], method: str = "the method"
+) -> None:
     """Freezes weights of a model, by a key of `TRAINS`; `own` are the method's."""
+    if trains == "task-vectors":
+        own = [weight for weight in own if is_task_table(weight)]
+        if not own:
+            raise ValueError(
+                f"{method}: trains={trains!r}, but no task has weights of its own; "
+                "expected another choice"
+            )
     if trains == "all":
         return
     if trains == "all-but-embeddings":

@@ -7,7 +7,7 @@ mean of its active skills' factors:
     x W + x (sum_s z_s A_s) (sum_s z_s B_s) / rank,    z = Z[task] / sum(Z[task])
 
 Z is soft: sigmoid(logits), and in training a draw of the relaxed Bernoulli with these
-logits (Gumbel-sigmoid), its own for each example.
+logits (Gumbel-sigmoid), its own for each example, or for each packed row of one task.
 
 The authors' code adapts q, k, v and o of all attention, that to the encoder's output
 (`cross_q` and so on) among it.
@@ -37,6 +37,7 @@ from hypertf.conditioning.registry import register
 from hypertf.t5 import StackSites
 from hypertf.t5.dropout import drawn
 from hypertf.t5.layer import Layer
+from hypertf.t5.packing import MODES
 from hypertf.t5.products import unstack
 from hypertf.t5.weights import add_weight
 from hypertf.types import Tensor
@@ -138,11 +139,17 @@ class ModularSkills(Method):
 
     Options = Options
     trains = "task"
+    packs = MODES
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.encoder_skills = StackSkills(self, "encoder", dtype=self.dtype_policy)
-        self.decoder_skills = StackSkills(self, "decoder", dtype=self.dtype_policy)
+        self.encoder_skills = self._skills("encoder")
+        self.decoder_skills = self._skills("decoder")
+
+    def _skills(self, stack: str) -> StackSkills | None:
+        if not self.has(stack):
+            return None
+        return StackSkills(self, stack, dtype=self.dtype_policy)
 
     def add_weights(self) -> None:
         if not self.options.finegrained:
@@ -158,9 +165,9 @@ class ModularSkills(Method):
         if training:
             # The decoder takes the same seed: an example has one Z for both stacks.
             generator = self.seed_generator
-            own = self.options.finegrained
+            own = self.options.finegrained or not self.has("decoder")
             seed = generator.next() if own else generator.state.value
-        return self._sites(self.encoder_skills, task_ids, seed)
+        return self._sites("encoder", self.encoder_skills, task_ids, seed)
 
     def decoder(
         self,
@@ -170,12 +177,17 @@ class ModularSkills(Method):
         training: bool = False,
     ) -> StackSites:
         seed = self.seed_generator.next() if training else None
-        return self._sites(self.decoder_skills, task_ids, seed)
+        return self._sites("decoder", self.decoder_skills, task_ids, seed)
 
     def _sites(
-        self, stack: StackSkills, task_ids: Tensor, seed: Tensor | None
+        self,
+        name: str,
+        stack: StackSkills | None,
+        task_ids: Tensor,
+        seed: Tensor | None,
     ) -> StackSites:
-        num_layers, by_kernel = len(stack.blocks), stack.by_kernel()
+        num_layers = self.num_layers(name)
+        by_kernel = {} if stack is None else stack.by_kernel()
         if not by_kernel:
             return StackSites.plain(num_layers)
         down, up = {}, {}

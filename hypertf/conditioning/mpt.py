@@ -22,6 +22,7 @@ from hypertf.conditioning import options
 from hypertf.conditioning.method import Method
 from hypertf.conditioning.registry import register
 from hypertf.t5 import StackSites
+from hypertf.t5.packing import MODES
 from hypertf.t5.weights import add_weight, normal
 from hypertf.types import Tensor
 
@@ -38,8 +39,12 @@ class Options(options.Options):
     rank: int = 1
     initial_std: float = 0.02
 
+    stacks: str = "encoder"
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        only = "'encoder': prompts come before its input"
+        self.require("stacks", self.stacks == "encoder", only)
         self.require_positive("length", "rank")
         self.require_number("initial_std")
 
@@ -50,6 +55,7 @@ class MPT(Method):
 
     Options = Options
     trains = "task"
+    packs = MODES
 
     def add_weights(self) -> None:
         o, d_model = self.options, {"d_model": self.config.d_model}
@@ -64,8 +70,6 @@ class MPT(Method):
         self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
         plain = StackSites.plain(self.num_layers(stack))
-        if stack == "decoder":
-            return plain
         tokens = self.per_example(lambda ids, _: self.prompts(ids), task_ids)
         tokens = ops.cast(tokens, self.compute_dtype)
         return dataclasses.replace(plain, tokens=tokens)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from hypertf.names import unknown
+from hypertf.t5.sites import STACKS
 
 # From the most weights to the fewest.
 TRAINS = {
@@ -12,6 +13,7 @@ TRAINS = {
     "all-but-embeddings": "every weight but the token embeddings",
     "task+norms": "the conditioner and T5's norms",
     "task": "the conditioner only",
+    "task-vectors": "of the conditioner, only what each task has of its own",
 }
 
 
@@ -20,15 +22,35 @@ class Options:
     """The options of a method; each method adds its own fields.
 
     `trains` says which weights train (a key of `TRAINS`), None for the paper's choice.
+    `stacks` says where the method works: in the "encoder", the "decoder" or "both". The
+    other stack is the plain T5's, and has no weights of the method.
 
     The `require...` methods raise an error that names the option, its value and what
     was expected. An option whose default is None may be None in all of them.
     """
 
     trains: str | None = None
+    stacks: str = "both"
 
     def __post_init__(self) -> None:
         self.require_one_of("trains", TRAINS)
+        self.require_one_of("stacks", ("both", *STACKS))
+
+    @property
+    def chosen_stacks(self) -> tuple[str, ...]:
+        """The stacks that the method works in."""
+        return STACKS if self.stacks == "both" else (self.stacks,)
+
+    def require_effect(self, given: Iterable[str]) -> None:
+        """Raises if an option given is of a stack that is left plain.
+
+        Options of one stack are called after it: `encoder_size`.
+        """
+        for stack in set(STACKS) - set(self.chosen_stacks):
+            for name in given:
+                of_stack = name == stack or name.startswith(f"{stack}_")
+                unset = f"none: no effect with stacks={self.stacks!r}"
+                self.require(name, not of_stack, unset)
 
     def require(self, name: str, holds: bool, expected: str) -> None:
         """Raises unless what is asked of the option holds."""

@@ -19,6 +19,7 @@ from hypertf.conditioning.options import Options
 from hypertf.conditioning.parts import Linear, uniform
 from hypertf.t5 import Sites, shared
 from hypertf.t5.layer import Layer
+from hypertf.t5.packing import Segments
 from hypertf.t5.products import project, unstack
 from hypertf.t5.weights import add_weight, normal
 from hypertf.types import Tensor
@@ -71,6 +72,36 @@ class ExampleAdapter(_BesideFFN):
     activation: str = shared()
 
     _product = staticmethod(ops.matmul)
+
+    def by_segment(self, segments: Segments) -> "SegmentAdapter":
+        return SegmentAdapter(
+            segments.inward(self.down),
+            segments.inward(self.down_bias),
+            segments.outward(self.up),
+            self.up_bias,
+            self.norm_input,
+            self.activation,
+            segments,
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SegmentAdapter(Sites):
+    """Adapters of all segments side by side; each token goes through its own."""
+
+    down: Tensor  # [rows, d_model, segments * size]
+    down_bias: Tensor  # [rows, 1, segments * size]
+    up: Tensor  # [rows, segments * size, d_model]
+    up_bias: Tensor  # [rows * segments, 1, d_model]
+    norm_input: bool = shared()
+    activation: str = shared()
+    segments: Segments = shared()
+
+    def beside_ffn(self, x: Tensor, normed: Tensor, training: bool) -> Tensor:
+        x = normed if self.norm_input else x
+        hidden = ops.matmul(x, self.down) + self.down_bias
+        hidden = self.segments.only_own(ACTIVATIONS[self.activation](hidden))
+        return ops.matmul(hidden, self.up) + self.segments.choose(self.up_bias)
 
 
 class TrainedAdapter(Layer):

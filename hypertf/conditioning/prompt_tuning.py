@@ -23,6 +23,7 @@ from hypertf.conditioning.method import Method
 from hypertf.conditioning.registry import register
 from hypertf.keras_internals import in_stateless_scope
 from hypertf.t5 import T5, StackSites
+from hypertf.t5.packing import MODES
 from hypertf.t5.weights import add_weight
 from hypertf.types import Tensor
 
@@ -48,8 +49,12 @@ class Options(options.Options):
     population: int = 5000
     labels: tuple | None = None
 
+    stacks: str = "encoder"
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        only = "'encoder': prompts come before its input"
+        self.require("stacks", self.stacks == "encoder", only)
         self.require_positive("length", "population")
         self.require_one_of("initial_values", INITIAL_VALUES)
         if self.initial_values != "labels":
@@ -85,6 +90,7 @@ class PromptTuning(Method):
 
     Options = Options
     trains = "task"
+    packs = MODES
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -160,8 +166,6 @@ class PromptTuning(Method):
         self, stack: str, task_ids: Tensor, training: bool = False
     ) -> StackSites:
         plain = StackSites.plain(self.num_layers(stack))
-        if stack == "decoder":
-            return plain
         tokens = ops.cast(tf.gather(self.prompts, task_ids), self.compute_dtype)
         return dataclasses.replace(plain, tokens=tokens)
 

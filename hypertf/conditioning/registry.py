@@ -3,7 +3,6 @@
 from typing import Any
 
 from hypertf.conditioning.method import Method
-from hypertf.conditioning.options import Options
 from hypertf.names import unknown
 from hypertf.t5 import Conditioner, T5Config
 
@@ -28,6 +27,8 @@ def create(
 ) -> Conditioner | None:
     """A conditioner to hand to `hypertf.T5`, or None for the plain model.
 
+    `none` with the option `trains` is a plain model of which not everything trains.
+
     ```python
     config = hypertf.T5Config.from_name("t5-nano")
     conditioner = hypertf.conditioning.create("hyperprompt-global", config, num_tasks=8)
@@ -51,10 +52,13 @@ def create(
 
         return Combined(config, num_tasks, members, options)
     if name == "none":
-        Options.of("none", options)
-        if options:
-            raise ValueError(f"none: {', '.join(options)}: the plain T5 has no options")
-        return None
+        from hypertf.conditioning.plain import Options as PlainOptions
+        from hypertf.conditioning.plain import Plain
+
+        chosen = PlainOptions.of("none", options)
+        if chosen.trains in (None, "all"):
+            return None
+        return Plain(config, num_tasks, chosen, method="none")
     return create_one(name, config, num_tasks, options)
 
 
@@ -63,8 +67,12 @@ def create_one(
 ) -> Method:
     """A method by itself; keywords are those of its layer."""
     cls, fixed = _METHODS[method]
-    options = cls.Options.of(method, {**fixed, **options})
-    return cls(config, num_tasks, options, method=method, **kwargs)
+    made = cls.Options.of(method, {**fixed, **options})
+    try:
+        made.require_effect(options)
+    except ValueError as error:
+        raise ValueError(f"{method}: {error}") from None
+    return cls(config, num_tasks, made, method=method, **kwargs)
 
 
 def method_options(name: str) -> list[str]:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,8 +119,9 @@ class Answerer:
         keys = ("output_text", "score", "trimmed")
         return [
             Answer(text.decode("utf-8", "replace"), float(score), bool(trimmed))
-            for outputs in self._outputs("serving_default", texts, task, batch_size)
-            for text, score, trimmed in _rows(outputs, keys)
+            for text, score, trimmed in self._rows(
+                "serving_default", keys, texts, task, batch_size
+            )
         ]
 
     def classify(
@@ -133,23 +134,49 @@ class Answerer:
                 label.decode(),
                 {n.decode(): float(p) for n, p in zip(names, shares, strict=True) if n},
             )
-            for outputs in self._outputs("classify", texts, task, batch_size)
-            for label, names, shares in _rows(outputs, keys)
+            for label, names, shares in self._rows(
+                "classify", keys, texts, task, batch_size
+            )
         ]
 
-    def _outputs(
-        self, signature: str, texts: Sequence[str], task: Tasks, batch_size: int
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """What a signature gives for one batch after the other."""
+    def encode(
+        self, texts: Sequence[str], task: Tasks = None, *, batch_size: int = BATCH
+    ) -> np.ndarray:
+        """Means of the encoder's output over each text, [texts, d_model]; as `answer`.
+
+        The task has a part in them if the method changes the encoder.
+        """
+        rows = self._rows("encode", ("vector",), texts, task, batch_size)
+        return np.array([vector for (vector,) in rows])
+
+    def _rows(
+        self,
+        signature: str,
+        keys: Sequence[str],
+        texts: Sequence[str],
+        task: Tasks,
+        batch_size: int,
+    ) -> list[tuple]:
+        """What a signature gives for each text, by its keys.
+
+        Batches are of texts of about one length: a batch is padded to its longest.
+        """
         texts = _checked(texts)
         if not isinstance(batch_size, int | np.integer) or batch_size < 1:
             raise ValueError(f"batch_size={batch_size!r}, expected an integer >= 1")
         tasks = self._each(task, len(texts))
         if signature == "classify":
             self._require_labels(tasks)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        rows = [()] * len(texts)
         for start in range(0, len(texts), batch_size):
-            rows = slice(start, start + batch_size)
-            yield self.run(signature, text=texts[rows], task=tasks[rows])
+            mine = order[start : start + batch_size]
+            given = {"text": [texts[i] for i in mine], "task": [tasks[i] for i in mine]}
+            outputs = self.run(signature, **given)
+            columns = (outputs[key] for key in keys)
+            for i, row in zip(mine, zip(*columns, strict=True), strict=True):
+                rows[i] = row
+        return rows
 
     def known_task(self, name: str | None = None) -> str:
         """Returns the name of a task if it is one; of the only task if it is None."""
@@ -175,10 +202,6 @@ class Answerer:
                 have = [n for n, labels in self._labels.items() if labels]
                 expected = f"one of {', '.join(have)}" if have else "`answer` for it"
                 raise ValueError(f"task {name!r} has no labels; expected {expected}")
-
-
-def _rows(outputs: Mapping[str, np.ndarray], keys: Sequence[str]) -> Iterator[tuple]:
-    return zip(*(outputs[key] for key in keys), strict=True)
 
 
 def _checked(texts: Sequence[str]) -> list[bytes]:

@@ -127,8 +127,9 @@ def _how_to_call(card: Mapping[str, Any]) -> list[str]:
     lines = ["## How to call it", "", "Mount the folder that holds the versions:", ""]
     lines += [
         f"    docker run -p 8501:8501 -p 8500:8500 -v $PWD:/models/{name} \\",
-        f"        -e MODEL_NAME={name} -e TF_ENABLE_ONEDNN_OPTS=1 tensorflow/serving \\",
-        "        --enable_batching --enable_per_model_batching_parameters",
+        f"        -e MODEL_NAME={name} -e TF_ENABLE_ONEDNN_OPTS=1 \\",
+        "        tensorflow/serving --enable_batching \\",
+        "        --enable_per_model_batching_parameters",
         f"    curl -d '{body}' http://localhost:8501/v1/models/{name}:predict",
         "",
         "or, with hypertf, `python -m experiments.serve --export_dir=...`.",

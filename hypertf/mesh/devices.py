@@ -111,12 +111,22 @@ def put(value: np.ndarray, layout: dtensor.Layout) -> tf.Tensor:
 
 
 def distribute(
-    model: T5, layout: Layout, mesh: dtensor.Mesh
+    model: T5, layout: Layout, mesh: dtensor.Mesh, values: bool = True
 ) -> dict[str, dtensor.DVariable]:
-    """Copies a built model's weights into variables laid out over a mesh, by name."""
+    """Copies a built model's weights into variables laid out over a mesh, by name.
+
+    A model made inside `hypertf.t5.Unallocated` has its initial values drawn here, one
+    weight after the other, so that it is never whole in memory.
+
+    Args:
+        values: whether weights get the model's values; if not they are 0, for those
+            who fill them from a checkpoint.
+    """
     weights = named_weights(model)
     return {
-        tensor.name: _distributed(weights[tensor.name], tensor, layout, mesh)
+        tensor.name: _distributed(
+            weights[tensor.name] if values else 0.0, tensor, layout, mesh
+        )
         for tensor in variables(model)
     }
 
@@ -124,20 +134,26 @@ def distribute(
 def distribute_slots(
     optimizer: Adafactor, model: T5, layout: Layout, mesh: dtensor.Mesh
 ) -> dict[str, dtensor.DVariable]:
-    """Copies the slots of a model's trained weights, laid out like the weights."""
-    weights, found = named_weights(model), {}
+    """Copies the slots of a model's trained weights, laid out like the weights.
+
+    Of an optimizer that is not built they are 0, as at its first step.
+    """
+    weights, laid_out = named_weights(model), {}
     for variable in variables(model):
         if not variable.trained:
             continue
-        values = optimizer.slots(weights[variable.name])
+        values = optimizer.slots(weights[variable.name]) if optimizer.built else {}
         for tensor in slots(variable, optimizer.min_dim_size_to_factor):
-            slot = values[tensor.name.rpartition("_slot_")[2]]
-            found[tensor.name] = _distributed(slot, tensor, layout, mesh)
-    return found
+            slot = values.get(tensor.name.rpartition("_slot_")[2], 0.0)
+            laid_out[tensor.name] = _distributed(slot, tensor, layout, mesh)
+    return laid_out
 
 
-def _distributed(variable, tensor, layout, mesh):
-    value = put(np.asarray(variable), layout_on(tensor, layout, mesh))
+def _distributed(value, tensor, layout, mesh):
+    """A variable on the mesh with the value of another one, or a number."""
+    value = np.float32(value) if isinstance(value, float) else np.asarray(value)
+    value = np.broadcast_to(value, tensor.shape)  # a number takes no room
+    value = put(value, layout_on(tensor, layout, mesh))
     return dtensor.DVariable(value, name=tensor.name, trainable=tensor.trained)
 
 

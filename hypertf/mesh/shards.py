@@ -9,6 +9,7 @@ checkpoint is of Mesh TensorFlow's form: any mesh, `hypertf.checkpoints.load` an
 variable at a time. All processes have to make the same calls, and share the folder.
 """
 
+import contextlib
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -17,8 +18,11 @@ import tensorflow as tf
 from tensorflow.experimental import dtensor
 
 from hypertf.checkpoints import mesh as checkpoint_form
+from hypertf.mesh import processes
 
 Variables = Mapping[str, dtensor.DVariable]
+
+_NOTHING = ".nothing"  # ends the name of a process's file if it has nothing to write
 
 
 def save(variables: Variables, prefix: str, step: int) -> None:
@@ -26,31 +30,56 @@ def save(variables: Variables, prefix: str, step: int) -> None:
     mesh = next(iter(variables.values())).layout.mesh
     folder = f"{prefix}.{0:08x}.tmp"  # what a process that was killed leaves in a run
     parts = [os.path.join(folder, f"part-{i}") for i in range(dtensor.num_clients())]
-    tf.io.gfile.makedirs(folder)
+    chief = dtensor.client_id() == 0
+    with _together(mesh, prefix):
+        tf.io.gfile.makedirs(folder)
+        _write_own(variables, parts[dtensor.client_id()], step if chief else None)
+    with _together(mesh, prefix):
+        if chief:
+            _merge(parts, prefix)
+            tf.io.gfile.rmtree(folder)
+
+
+@contextlib.contextmanager
+def _together(mesh, prefix):
+    """If a process fails all of them do, and none waits for it."""
+    error = None
+    try:
+        yield
+    except Exception as own:
+        error = own
+    failed = processes.any_process(mesh, error is not None)
+    if error is not None:
+        raise error
+    if failed:
+        raise RuntimeError(f"{prefix} was not written: another process failed")
+
+
+def _write_own(variables, part, step):
     own = list(_own_slices(variables))
-    if dtensor.client_id() == 0:
+    if step is not None:
         own.append((checkpoint_form.STEP, "", tf.constant(step, tf.int64)))
     if own:
         names, slices, values = zip(*own, strict=True)
         tf.raw_ops.SaveV2(
-            prefix=parts[dtensor.client_id()],
-            tensor_names=names,
-            shape_and_slices=slices,
-            tensors=values,
+            prefix=part, tensor_names=names, shape_and_slices=slices, tensors=values
         )
-    dtensor.barrier(mesh)
-    if dtensor.client_id() == 0:
-        _merge([part for part in parts if tf.io.gfile.exists(f"{part}.index")], prefix)
-        tf.io.gfile.rmtree(folder)
-    dtensor.barrier(mesh)
+    else:
+        tf.io.gfile.GFile(f"{part}{_NOTHING}", "w").close()
 
 
 def _merge(parts, prefix):
     """The .index comes last: without it there is no checkpoint."""
+    written = [part for part in parts if tf.io.gfile.exists(f"{part}.index")]
+    for part in parts:
+        if part not in written and not tf.io.gfile.exists(f"{part}{_NOTHING}"):
+            raise ValueError(
+                f"{part} is not there; expected a folder that all processes share"
+            )
     if tf.io.gfile.exists(f"{prefix}.index"):
         tf.io.gfile.remove(f"{prefix}.index")
     tf.raw_ops.MergeV2Checkpoints(
-        checkpoint_prefixes=parts, destination_prefix=prefix, delete_old_dirs=False
+        checkpoint_prefixes=written, destination_prefix=prefix, delete_old_dirs=False
     )
     folder = os.path.dirname(prefix)
     with tf.io.gfile.GFile(os.path.join(folder, checkpoint_form.STATE), "w") as file:
@@ -58,7 +87,7 @@ def _merge(parts, prefix):
 
 
 def _own_slices(variables: Variables) -> Iterator[tuple[str, str, tf.Tensor]]:
-    """Names, slices and values that this process writes.
+    """Names, slices and values that this process writes; what a device holds, no copy.
 
     Devices that hold the same slice take turns, from variable to variable.
     """

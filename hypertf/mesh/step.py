@@ -8,7 +8,6 @@ laid out over the mesh. The model runs on those: it reads them in place of its o
 loss, gradients and updates are those of `hypertf.training.TrainStep` on one device.
 """
 
-import math
 from collections.abc import Iterator
 
 import keras
@@ -16,13 +15,16 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.experimental import dtensor
 
-from hypertf.keras_internals import micro_steps
-from hypertf.mesh import devices, limits, processes
+from hypertf.checkpoints import Report
+from hypertf.keras_internals import has_value, micro_steps
+from hypertf.mesh import devices, filling, limits, processes, shards
+from hypertf.mesh.batches import side_by_side, taken_apart
 from hypertf.mesh.layouts import Layout
-from hypertf.mesh.tensors import Named, slots, variables
+from hypertf.mesh.tensors import slots, variables
 from hypertf.optimizers import Adafactor
 from hypertf.t5 import T5, named_weights, target
 from hypertf.t5.inputs import OF_MODEL, TARGETS, only
+from hypertf.training import RunFolder
 from hypertf.training.loss import NORMALIZATIONS, token_losses
 from hypertf.training.step import Totals, random_states, seeds, sums_by_task
 from hypertf.types import Batch
@@ -34,12 +36,15 @@ class MeshStep:
     """Updates weights that are split over a mesh, by global batches.
 
     Args:
-        model: a `hypertf.T5`, built; its own variables stay as they are.
-        optimizer: an `Adafactor`; its state is where training starts from.
+        model: a `hypertf.T5`, built; its own variables stay as they are. One made
+            inside `hypertf.t5.Unallocated` is never whole in memory.
+        optimizer: an `Adafactor`; its state, if it is built, is where training starts.
         mesh: of `hypertf.mesh.devices.create_mesh`.
         layout: the rules by which weights, slots and batches are split.
         num_tasks, clip_norm, z_loss, label_smoothing, normalization, seed: as in
             `hypertf.training.TrainStep`.
+        values: whether weights get the model's values; if not they are 0, until
+            `restore` or `load` fills them.
 
     Attributes:
         weights: `{name: DVariable}`.
@@ -47,8 +52,8 @@ class MeshStep:
         step: a DVariable that counts the steps taken. One that was not would have the
             step expanded anew whenever it changes.
 
-    A `hypertf.training.Loop` takes it in place of a `TrainStep`. It saves what was
-    gathered, so that a run goes on with other meshes, or without one.
+    A `hypertf.training.Loop` takes it in place of a `TrainStep`. Each process saves
+    what its devices hold; a run goes on with other meshes, or without one.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class MeshStep:
         label_smoothing: float = 0.0,
         normalization: str = "target_size",
         seed: int = 0,
+        values: bool = True,
     ) -> None:
         if normalization not in NORMALIZATIONS:
             raise ValueError(
@@ -75,15 +81,18 @@ class MeshStep:
         self.mesh, self.layout, self.clip_norm = mesh, layout, clip_norm
         self.z_loss, self.label_smoothing = z_loss, label_smoothing
         self.normalization, self.seed = normalization, seed
-        optimizer.build(model.trainable_variables)
-        self.weights = devices.distribute(model, layout, mesh)
+        self._named = named_weights(model)
+        self._allocated = all(map(has_value, self._named.values()))
+        optimizer.rate_factors.check(model.trainable_variables)
+        self.weights = devices.distribute(model, layout, mesh, values)
+        if values and not self._allocated:
+            filling.start_from_others(self.weights, model)
         self.slots = devices.distribute_slots(optimizer, model, layout, mesh)
         self._next = int(optimizer.iterations)
         self.step = self._scalar("step", np.int64(self._next))
         self._rate = None
         if isinstance(optimizer.learning_rate, keras.Variable):
             self._rate = self._scalar("rate", np.float32(optimizer.learning_rate))
-        self._named = named_weights(model)
         self._trained = {v.name: v for v in variables(model) if v.trained}
         self._random_states = random_states(model)
         self._function = tf.function(self._update, autograph=False)
@@ -108,9 +117,8 @@ class MeshStep:
             self._rate.assign(
                 self._whole_value(np.float32(self.optimizer.learning_rate))
             )
-        batch = {n: np.asarray(x) for n, x in only(batch, _TAKEN).items()}
-        shapes = tuple((name, x.shape[1:]) for name, x in batch.items())
-        found = self._function(self._lay_out(batch), shapes)
+        joined, shapes = side_by_side(only(batch, _TAKEN), self.layout, self.mesh)
+        found = self._function(joined, shapes)
         totals = {name: dtensor.unpack(x)[0].numpy() for name, x in found.items()}
         is_bad = not np.isfinite(totals["loss"].sum())
         bad_step = np.int64(self._next if is_bad else -1)
@@ -140,12 +148,53 @@ class MeshStep:
         """Tells whether all processes call this with the same whole number."""
         return processes.all_processes_have(self.mesh, number)
 
+    def restore(self, folder: RunFolder) -> int:
+        """Goes on from a run's newest checkpoint; returns its step, 0 without one.
+
+        Each device reads its parts only.
+        """
+        state = {**self.weights, **self.slots}
+        step = folder.restore_by(lambda prefix: shards.restore(state, prefix))
+        if step:
+            self._next = step
+            self.step.assign(self._whole_value(np.int64(step)))
+            self.optimizer.set_step(step)
+        return step
+
+    def load(self, path: str) -> Report:
+        """Fills the weights from a checkpoint of any form, and says what it held."""
+        return filling.load(self.weights, self.model, path)
+
+    def save(self, folder: RunFolder, step: int) -> None:
+        """Writes the checkpoint of a step, each process what its devices hold."""
+        shards.save({**self.weights, **self.slots}, folder.prefix(step), step)
+        folder.remove_old()
+
+    def not_a_number(self) -> str | None:
+        """Names a weight or slot that is not a number; None if all are."""
+        own = (
+            name
+            for name, variable in {**self.weights, **self.slots}.items()
+            for part in dtensor.unpack(variable.read_value())
+            if not np.isfinite(tf.reduce_sum(part))
+        )
+        name = next(own, None)
+        if self.any_process(name is not None):
+            return name or "a weight that another process holds"
+        return None
+
     def gather(self) -> None:
         """Copies weights, slots and step back into the model and its optimizer.
 
-        From there they are saved, evaluated and exported, or laid out over another
-        mesh by a new `MeshStep`. This process then holds the whole model.
+        From there they are laid out over another mesh by a new `MeshStep`, or used on
+        one device. This process then holds the whole model.
         """
+        if not self._allocated:
+            raise ValueError(
+                "gather: the model was made without values, expected one that has "
+                "them; hypertf.checkpoints.load reads what was saved"
+            )
+        self.optimizer.build(self.model.trainable_variables)
         for name, variable in self.weights.items():
             self._named[name].assign(devices.whole(variable))
         for name in self._trained:
@@ -159,17 +208,6 @@ class MeshStep:
         """How often the step was traced; each time it is expanded, which takes long."""
         return self._function.experimental_get_tracing_count()
 
-    def _lay_out(self, batch):
-        """The arrays of a batch side by side, [batch, columns].
-
-        DTensor takes a small array by itself, such as task ids, for a constant, and
-        expands the step again when it changes.
-        """
-        columns = [x.reshape([len(x), -1]).astype("int32") for x in batch.values()]
-        joined = np.concatenate(columns, axis=1)
-        tensor = Named("batch", ("batch", "columns"), joined.shape)
-        return devices.put(joined, devices.layout_on(tensor, self.layout, self.mesh))
-
     def _scalar(self, name, value):
         return dtensor.DVariable(self._whole_value(value), name=name, trainable=False)
 
@@ -181,7 +219,7 @@ class MeshStep:
 
     def _update(self, joined, shapes):
         with target.tracing_for(whole=self._whole):
-            batch = _taken_apart(joined, shapes)
+            batch = taken_apart(joined, shapes)
             step = self.step.read_value()
             gradients, metrics = self._gradients(batch, step)
             if self.clip_norm is not None:
@@ -264,13 +302,3 @@ class MeshStep:
             variable.assign(dtensor.relayout(new_slots[slot][0], variable.layout))
         new = dtensor.relayout(value - changes[0], weight.layout)
         weight.assign(tf.cast(new, weight.dtype))
-
-
-def _taken_apart(joined, shapes):
-    """The parts of a batch by name, of arrays side by side."""
-    batch, start = {}, 0
-    for name, shape in shapes:
-        end = start + math.prod(shape)
-        batch[name] = joined[:, start:end] if shape else joined[:, start]
-        start = end
-    return batch

@@ -113,11 +113,11 @@ class Attention(Layer):
         qkv = ops.reshape(qkv, (-1, ops.shape(x)[1], 3, c.num_heads, c.d_kv))
         return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
 
-    def queries(self, x: Tensor, sites: Sites = PLAIN) -> Tensor:
+    def queries(self, x: Tensor, sites: Sites = PLAIN, observed: Any = None) -> Tensor:
         """Makes queries [batch, heads, length, d_kv] of x [batch, length, d_model]."""
         if self._is_lean() and self.prefix + "q" not in sites.kernels:
             return self._heads("q", x)
-        return self.split_heads(self._project("q", x, sites, None))
+        return self.split_heads(self._project("q", x, sites, observed))
 
     def _heads(self, name, x):
         return project_to_heads(x, getattr(self, name), self.config.num_heads)
@@ -134,12 +134,12 @@ class Attention(Layer):
         return project(x, kernel)
 
     def keys_values(
-        self, memory: Tensor, sites: Sites = PLAIN
+        self, memory: Tensor, sites: Sites = PLAIN, observed: Any = None
     ) -> tuple[Tensor, Tensor]:
         """Makes keys and values of the encoder's output, for cross-attention."""
         if sites.kernels & {self.prefix + "k", self.prefix + "v"}:
             return tuple(
-                self.split_heads(self._project(name, memory, sites, None))
+                self.split_heads(self._project(name, memory, sites, observed))
                 for name in ("k", "v")
             )
         if self._is_lean():

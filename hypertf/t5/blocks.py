@@ -4,13 +4,14 @@ Each sublayer is norm, layer, dropout, residual. The sites of `sites.py` sit whe
 the papers' methods need them.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
+from hypertf.t5 import target
 from hypertf.t5.attention import Attention
+from hypertf.t5.cache import FullCache
 from hypertf.t5.config import T5Config
 from hypertf.t5.dropout import make_dropout
 from hypertf.t5.feed_forward import FeedForward
@@ -88,9 +89,10 @@ class Block(Layer):
         x, _, _ = self._self_attention(x, bias, token_mask, sites, training)
         observed = sites.observe(x, "attention")
         if self.cross_attention is not None:
-            keys_values = self.cross_attention.layer.keys_values(memory, sites)
+            layer = self.cross_attention.layer
+            keys_values = layer.keys_values(memory, sites, observed)
             x = self._cross_attention(
-                x, keys_values, memory_bias, token_mask, sites, training
+                x, keys_values, memory_bias, token_mask, sites, observed, training
             )
         return self._feed_forward(x, token_mask, sites, observed, training)
 
@@ -122,13 +124,14 @@ class Block(Layer):
         bias: Tensor,
         token_mask: Tensor | None,
         sites: Sites,
+        observed: Any,
         training: bool,
     ) -> Tensor:
         sub = self.cross_attention
         y = sub.rms_norm(x, token_mask, sites.norm_scale("cross_attention"))
-        queries = sub.layer.queries(y, sites)
+        queries = sub.layer.queries(y, sites, observed)
         y = sub.layer.attend(queries, *keys_values, bias, training)
-        y = sub.layer.output(y, sites)
+        y = sub.layer.output(y, sites, observed)
         return x + sub.dropout(y, training=training)
 
     def _feed_forward(
@@ -160,21 +163,25 @@ class Block(Layer):
         there are none), and what stays fixed over all steps.
         """
         keys = values = observed = observed_input = None
-        memory_keys_values = self.cross_attention.layer.keys_values(memory, sites)
+        cross = self.cross_attention.layer
         if x is not None:
             observed_input = sites.observe(x, "input")
             x, keys, values = self._self_attention(x, bias, None, sites, False)
             observed = sites.observe(x, "attention")
+        memory_keys_values = cross.keys_values(memory, sites, observed)
+        if x is not None:
             x = self._cross_attention(
-                x, memory_keys_values, memory_bias, None, sites, False
+                x, memory_keys_values, memory_bias, None, sites, observed, False
             )
             x = self._feed_forward(x, None, sites, observed, False)
         elif (extra := sites.keys_values()) is not None:
             keys, values = (ops.cast(e, self.compute_dtype) for e in extra)
+        qkv = None
+        if not target.current().mesh:  # where kernels stay apart
+            qkv = self.self_attention.layer.joined("qkv")
+            qkv = ops.cast(qkv, self.compute_dtype)
         fixed = {
-            "qkv": ops.cast(
-                self.self_attention.layer.joined("qkv"), self.compute_dtype
-            ),
+            "qkv": qkv,
             "memory": memory_keys_values,
             "observed_input": observed_input,
             "observed": observed,
@@ -184,7 +191,8 @@ class Block(Layer):
     def step(
         self,
         x: Tensor,
-        write: Callable[[Tensor, Tensor], Tensor],
+        cache: FullCache,
+        place: Tensor,
         keys: Tensor,
         values: Tensor,
         bias: Tensor,
@@ -196,8 +204,7 @@ class Block(Layer):
 
         Beams take the place of the length: everything but self-attention treats
         positions alike, so what the sites hold per example serves all its beams.
-        `write(cache, row)` puts this step's row into keys and values [batch * heads *
-        beams, time, d_kv]; bias is [batch * heads * beams, 1, time].
+        `cache` says what keys, values and bias look like, and writes at `place`.
         """
         sub = self.self_attention
         observed = fixed["observed_input"]
@@ -207,15 +214,16 @@ class Block(Layer):
             observed,
             fixed["qkv"],
         )
-        row = (-1, 1, ops.shape(key)[-1])
-        keys = write(keys, ops.reshape(key, row))
-        values = write(values, ops.reshape(value, row))
-        y = sub.layer.attend(ops.reshape(queries, row), keys, values, bias)
-        y = ops.reshape(y, (-1, *queries.shape[1:]))  # heads, beams and d_kv are known
-        y = sub.layer.output(y, sites, observed)
+        keys = cache.write(keys, cache.row(key), place)
+        values = cache.write(values, cache.row(value), place)
+        y = sub.layer.attend(cache.row(queries), keys, values, bias)
+        y = sub.layer.output(cache.heads(y), sites, observed)
         x = x + sites.after_attention(y, False)
-        x = self._cross_attention(x, fixed["memory"], memory_bias, None, sites, False)
-        x = self._feed_forward(x, None, sites, fixed["observed"], False)
+        observed = fixed["observed"]
+        x = self._cross_attention(
+            x, fixed["memory"], memory_bias, None, sites, observed, False
+        )
+        x = self._feed_forward(x, None, sites, observed, False)
         return x, keys, values
 
 

@@ -3,10 +3,12 @@
 A cache is [batch * heads * beams, time, d_kv], the shape that attention's products
 take. Compiled by XLA it has its full length from the start and is written in place;
 elsewhere it grows by a row at each step, so that attention reads no empty places and no
-op of the compiler's is needed.
+op of the compiler's is needed. On a mesh its dimensions stay apart, [batch, heads,
+beams, time, d_kv], so that each may be split.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -55,6 +57,28 @@ class FullCache:
         """How many places there are once `place` is written."""
         return self.offset + self.steps
 
+    def row(self, x: Tensor) -> Tensor:
+        """A step's queries, keys or values [batch, heads, beams, d_kv], as in a cache.
+
+        That is [batch * heads * beams, 1, d_kv].
+        """
+        return ops.reshape(x, (-1, 1, self.d_kv))
+
+    def heads(self, row: Tensor) -> Tensor:
+        """Undoes `row`."""
+        return ops.reshape(row, (-1, *self.rows[1:], self.d_kv))
+
+    def bias(self, bias: Tensor, query: Tensor, place: Tensor) -> Tensor:
+        """The row `query` of bias [1, heads, query, key], for a step at `place`.
+
+        As attention adds it to products of rows: [batch * heads * beams, 1, time].
+        """
+        batch, heads, beams = self.rows
+        time = self.length(place)
+        bias = tf.slice(bias, [0, 0, query, 0], [1, heads, 1, time])
+        bias = ops.tile(bias, (batch, 1, beams, 1))
+        return ops.reshape(bias, (-1, 1, time))
+
     def write(self, cache: Tensor, row: Tensor, place: Tensor) -> Tensor:
         """The cache with row [batch * heads * beams, 1, d_kv] at `place`."""
         return ops.slice_update(cache, (0, place, 0), row)
@@ -101,8 +125,54 @@ class GrowingCache(FullCache):
         )
 
 
+class SplitCache(FullCache):
+    """Of full length, with every dimension by itself."""
+
+    def start(self, first: Tensor | None, dtype: str) -> Tensor:
+        batch, heads, beams = self.rows
+        if first is None:
+            return ops.zeros((batch, heads, beams, self.steps, self.d_kv), dtype)
+        first = ops.pad(first, ((0, 0), (0, 0), (0, self.steps), (0, 0)))
+        return ops.concatenate([ops.expand_dims(first, 2)] * beams, axis=2)
+
+    def row(self, x: Tensor) -> Tensor:
+        return ops.expand_dims(x, 3)
+
+    def heads(self, row: Tensor) -> Tensor:
+        return ops.squeeze(row, 3)
+
+    def bias(self, bias: Tensor, query: Tensor, place: Tensor) -> Tensor:
+        # A product: a slice whose place is not known would be of a whole tensor.
+        here = ops.cast(tf.range(bias.shape[2]) == query, bias.dtype)
+        bias = tf.einsum("bhqk,q->bhk", bias, here)
+        return ops.expand_dims(ops.expand_dims(bias, 2), 2)
+
+    def write(self, cache: Tensor, row: Tensor, place: Tensor) -> Tensor:
+        here = tf.range(self.offset + self.steps) == place
+        return tf.where(tf.reshape(here, [1, 1, 1, -1, 1]), row, cache)
+
+    def reorder(self, cache: Tensor, origin: Tensor) -> Tensor:
+        beams = self.rows[2]
+        chosen = tf.one_hot(origin, beams, dtype=cache.dtype)  # [batch, new, old]
+        return tf.einsum("bno,bhotd->bhntd", chosen, cache)
+
+    def loop(
+        self, unfinished: Callable, body: Callable, state: tuple, most: int
+    ) -> tuple:
+        # DTensor names functions after the loop, and refuses a second of one name.
+        name = f"decoding_{next(_loops)}_loop"
+        return tf.while_loop(
+            unfinished, body, state, maximum_iterations=most, name=name
+        )
+
+
+_loops = itertools.count()
+
+
 def cache_for_target(**sizes: object) -> FullCache:
     """The cache that fits what the graph is traced for; sizes as `FullCache` has."""
+    if target.current().mesh:
+        return SplitCache(**sizes)
     kind = FullCache if target.current().xla else GrowingCache
     return kind(**sizes)
 

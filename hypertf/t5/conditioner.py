@@ -30,6 +30,11 @@ class Conditioner(keras.layers.Layer):
         reads_input: the stacks, "encoder" or "decoder", for which the task ids are
             not enough. What other stacks do can be baked.
         needs_first_pass: whether `encoder` calls `first_pass`.
+        packs: how several examples may share a row: "task", examples of one task, and
+            "mixed", of any. For the first the task ids of rows are enough, unless a
+            stack is one of `reads_input`. Else the ids that the two methods below get
+            are those of all segments of all rows, and what they return is taken to
+            packed rows by `Sites.by_segment`.
         what_trains: which weights `choose_trainable` leaves to train, in a word; the
             methods' are keys of `hypertf.conditioning.TRAINS`.
     """
@@ -39,6 +44,7 @@ class Conditioner(keras.layers.Layer):
     method: str
     reads_input: tuple[str, ...] = ()
     needs_first_pass: bool = False
+    packs: tuple[str, ...] = ()
     what_trains: str = "all"
 
     def __init__(
@@ -69,7 +75,7 @@ class Conditioner(keras.layers.Layer):
 
         `first_pass(sites)` runs the encoder, as T5 has it unless other `StackSites`
         are given, for methods that condition the encoder on what it reads: its
-        output [batch, length, d_model] and mask.
+        output [batch, length, d_model] and mask, which is that of `decoder`.
         """
         raise NotImplementedError
 
@@ -83,9 +89,17 @@ class Conditioner(keras.layers.Layer):
         """Task ids [batch] -> what is done in the decoder.
 
         encoder_output [batch, length, d_model]; encoder_mask [batch, length]. Both
-        are None when a method that does not read the input is baked.
+        are None when a method that does not read the input is baked. Of packed rows,
+        whose segments are asked for one by one, they are encoder_output [rows, length,
+        d_model] and encoder_mask [rows, segments, length].
         """
         raise NotImplementedError
+
+    def packs_in_words(self, mode: str) -> str:
+        """Says that rows packed in a mode are refused, and what is not."""
+        expected = " or ".join(map(repr, (*self.packs, "off")))
+        refused = f"packing={mode!r}: {self.method} does not pack rows so"
+        return f"{refused}, expected {expected}"
 
     def num_layers(self, stack: str) -> int:
         """How many blocks "encoder" or "decoder" has."""

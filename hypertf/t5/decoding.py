@@ -6,7 +6,6 @@ handled as [batch, beams]: what belongs to an example is never copied per beam.
 """
 
 import dataclasses
-import functools
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -92,7 +91,7 @@ class Steps:
         memory, memory_mask = model.encode(inputs)
         self.sites = model.decoder_sites(inputs, memory, memory_mask)
         decoder = model.decoder
-        self.memory_bias = mask_bias(memory_mask[:, None])
+        self.memory_bias = mask_bias(memory_mask[:, None, :])
         # Places before the first real token: extra keys, then extra tokens.
         self.num_tokens = self.sites.num_tokens
         self.offset = self.sites.num_keys + self.num_tokens
@@ -109,10 +108,10 @@ class Steps:
 
     def _start(self, memory):
         """Runs the extra tokens; empty caches, and what stays fixed, per block."""
-        x = self.sites.tokens
+        x, bias = self.sites.tokens, None
         if x is not None:
             x = ops.cast(x, self.model.compute_dtype)
-        bias = self.bias[:, :, : self.num_tokens, : self.offset]
+            bias = self.bias[:, :, : self.num_tokens, : self.offset]
         caches, fixed = [], []
         for block, sites in self._blocks():
             x, keys, values, kept = block.start(
@@ -137,21 +136,15 @@ class Steps:
         model = self.model
         x = model.shared(tokens)
         place = self.offset + index
-        time = self.cache.length(place)
-        bias = tf.slice(
-            self.bias,
-            [0, 0, self.num_tokens + index, 0],
-            [1, model.config.num_heads, 1, time],
-        )
-        bias = ops.tile(bias, (self.batch, 1, self.beams, 1))
-        bias = ops.reshape(bias, (-1, 1, time))
+        bias = self.cache.bias(self.bias, self.num_tokens + index, place)
         new_caches = []
         for (block, sites), (keys, values), fixed in zip(
             self._blocks(), caches, self.fixed, strict=True
         ):
             x, keys, values = block.step(
                 x,
-                functools.partial(self.cache.write, place=place),
+                self.cache,
+                place,
                 keys,
                 values,
                 bias,

@@ -15,8 +15,10 @@ from hypertf.types import Batch, Tensor
 ENCODER_TOKENS = "encoder_tokens"  # [batch, length]
 DECODER_TOKENS = "decoder_tokens"  # [batch, length], targets shifted right
 TARGETS = "targets"  # [batch, length], or [batch, choices, length] to be ranked
-TASK_IDS = "task_ids"  # [batch]
-INDEX = "index"  # [batch], of a row in its dataset; -1 only fills up a batch
+TASK_IDS = "task_ids"  # [batch]; of packed rows that mix tasks [batch, segments]
+# [batch], of a row in its dataset; -1 only fills up a batch. Of packed rows [batch,
+# segments], which says how many segments a row may have.
+INDEX = "index"
 
 # Of packed rows, each [batch, length].
 ENCODER_SEGMENT_IDS = "encoder_segment_ids"
@@ -32,12 +34,19 @@ PACKED = (
 
 OF_ENCODER = (ENCODER_TOKENS, TASK_IDS)
 OF_MODEL = (ENCODER_TOKENS, DECODER_TOKENS, TASK_IDS)
+OF_PACKED = (*OF_MODEL, *PACKED, INDEX)
 _TOKENS = (ENCODER_TOKENS, DECODER_TOKENS, TARGETS)
 
 
 def only(batch: Batch, names: Sequence[str]) -> Batch:
     """Takes from a batch what goes by these names, as far as it is there."""
     return {name: batch[name] for name in names if name in batch}
+
+
+def of_model(batch: Batch) -> Batch:
+    """Takes from a batch what the model takes, be its rows packed or not."""
+    is_packed = batch.get(ENCODER_SEGMENT_IDS) is not None
+    return only(batch, OF_PACKED if is_packed else OF_MODEL)
 
 
 def shift_right(targets: Tensor, segment_ids: Tensor | None = None) -> Tensor:
@@ -82,13 +91,14 @@ def check(
                 f"inputs: {name!r} is missing; got {_names(inputs) or 'nothing'}, "
                 f"expected {_names(required)}"
             )
+    is_packed = inputs.get(ENCODER_SEGMENT_IDS) is not None
     for name, value in inputs.items():
         if name not in required and name not in optional:
             raise ValueError(
                 f"inputs: unknown {name!r}; known are {_names((*required, *optional))}"
             )
         if value is not None:
-            _check_one(name, value, vocab_size)
+            _check_one(name, value, vocab_size, is_packed)
             if name == TASK_IDS and num_tasks is not None:
                 _check_range(name, value, num_tasks, "task id", "num_tasks")
 
@@ -97,12 +107,13 @@ def _names(names):
     return ", ".join(map(repr, names))
 
 
-def _check_one(name, value, vocab_size):
+def _check_one(name, value, vocab_size, is_packed):
     dtype = tf.as_dtype(value.dtype)
     if not dtype.is_integer:
         raise ValueError(f"{name}: type {dtype.name}, expected integers")
     rank = len(value.shape)
-    ranks = {TASK_IDS: (1,), TARGETS: (2, 3)}.get(name, (2,))
+    of_task_ids = (1, 2) if is_packed else (1,)
+    ranks = {TASK_IDS: of_task_ids, INDEX: (1, 2), TARGETS: (2, 3)}.get(name, (2,))
     if rank not in ranks:
         raise ValueError(
             f"{name}: shape {tuple(value.shape)}, expected rank "

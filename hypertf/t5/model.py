@@ -15,15 +15,14 @@ from hypertf.t5.conditioner import Conditioner
 from hypertf.t5.config import T5Config
 from hypertf.t5.embedding import Embedding
 from hypertf.t5.inputs import (
-    DECODER_POSITIONS,
-    DECODER_SEGMENT_IDS,
     DECODER_TOKENS,
-    ENCODER_POSITIONS,
-    ENCODER_SEGMENT_IDS,
     ENCODER_TOKENS,
+    INDEX,
+    PACKED,
     TARGETS,
     TASK_IDS,
 )
+from hypertf.t5.packing import mode_of, packed_rows
 from hypertf.t5.products import project
 from hypertf.t5.sites import StackSites
 from hypertf.t5.stacks import Stack, mask_bias
@@ -46,7 +45,8 @@ class T5(keras.Model):
     With a conditioner, `task_ids` [batch] names each example's task; a batch may
     mix them. Packed rows, several examples in one, are told apart by the optional
     `encoder_segment_ids`, `encoder_positions`, `decoder_segment_ids` and
-    `decoder_positions`; segment 0 is padding.
+    `decoder_positions`; segment 0 is padding. `task_ids` may then be [rows, segments],
+    a task for each example in the row, if the conditioner `packs` rows that mix tasks.
 
     Token ids are checked when they are at hand. Inside a compiled function they are
     not: there an id outside the vocabulary is an error of the lookup on CPU, and
@@ -103,16 +103,15 @@ class T5(keras.Model):
         """Computes logits [batch, target length, vocab]."""
         memory, memory_mask = self.encode(inputs, training)
         sites = self.decoder_sites(inputs, memory, memory_mask, training)
-        segments = inputs.get(DECODER_SEGMENT_IDS)
+        packed, told = packed_rows(inputs, "decoder"), {}
         memory_visible = ops.expand_dims(memory_mask, 1)
-        if segments is not None:
-            memory_visible = _same(segments, inputs[ENCODER_SEGMENT_IDS])
+        if packed is not None:
+            told = packed.arguments(sites)
+            memory_visible = packed.memory_visible(sites, memory)
         x = self.decoder(
             self.shared(inputs[DECODER_TOKENS]),
             sites=sites,
-            token_mask=None if segments is None else segments > 0,
-            visible=None if segments is None else _same(segments, segments),
-            positions=inputs.get(DECODER_POSITIONS),
+            **told,
             memory=memory,
             memory_bias=mask_bias(memory_visible),
             training=training,
@@ -123,7 +122,9 @@ class T5(keras.Model):
         """Raises one clear error on bad input; see `hypertf.t5.inputs`."""
         optional = [TASK_IDS]
         if DECODER_TOKENS in required:
-            optional += model_inputs.PACKED
+            optional += PACKED
+            if mode_of(inputs):
+                optional.append(INDEX)
         if self.conditioner is not None:
             optional.remove(TASK_IDS)
             required = (*required, TASK_IDS)
@@ -134,18 +135,17 @@ class T5(keras.Model):
         self._check_packing(inputs)
 
     def _check_packing(self, inputs):
-        given = [name for name in model_inputs.PACKED if inputs.get(name) is not None]
-        if given and self.conditioner is not None:
+        mode = mode_of(inputs)
+        if mode is None:
+            return
+        missing = sorted(name for name in PACKED if inputs.get(name) is None)
+        if missing:
             raise ValueError(
-                f"inputs: {given[0]!r} packs several examples in a row, but a "
-                "conditioner needs one task per row"
-            )
-        if given and len(given) < len(model_inputs.PACKED):
-            missing = sorted(set(model_inputs.PACKED) - set(given))
-            raise ValueError(
-                f"inputs: packed rows need all of {', '.join(model_inputs.PACKED)}; "
+                f"inputs: packed rows need all of {', '.join(PACKED)}; "
                 f"missing {', '.join(missing)}"
             )
+        if self.conditioner is not None and mode not in self.conditioner.packs:
+            raise ValueError(self.conditioner.packs_in_words(mode))
 
     def encode(self, inputs: Batch, training: bool = False) -> tuple[Tensor, Tensor]:
         """Computes the encoder's output [batch, length, d_model] and its mask."""
@@ -153,16 +153,11 @@ class T5(keras.Model):
 
     def _encode(self, inputs, sites, training):
         tokens = inputs[ENCODER_TOKENS]
-        segments = inputs.get(ENCODER_SEGMENT_IDS)
-        mask = tokens > 0 if segments is None else segments > 0
-        x = self.encoder(
-            self.shared(tokens),
-            sites=sites,
-            token_mask=mask,
-            visible=None if segments is None else _same(segments, segments),
-            positions=inputs.get(ENCODER_POSITIONS),
-            training=training,
-        )
+        packed, told = packed_rows(inputs, "encoder"), {"token_mask": tokens > 0}
+        if packed is not None:
+            told = packed.arguments(sites)
+        x = self.encoder(self.shared(tokens), sites=sites, **told, training=training)
+        mask = told["token_mask"]
         if sites.num_tokens:
             extra = ((0, 0), (sites.num_tokens, 0))
             mask = ops.pad(mask, extra, constant_values=True)
@@ -173,11 +168,22 @@ class T5(keras.Model):
         plain = StackSites.plain(self.config.num_encoder_layers)
         if self.conditioner is None:
             return plain
-        return self.conditioner.encoder(
-            inputs[TASK_IDS],
-            training,
-            first_pass=lambda sites=plain: self._encode(inputs, sites, training),
-        )
+        packed, task_ids = packed_rows(inputs, "encoder"), inputs[TASK_IDS]
+        if packed is None:
+            return self.conditioner.encoder(
+                task_ids,
+                training,
+                first_pass=lambda sites=plain: self._encode(inputs, sites, training),
+            )
+        if not self._is_by_segment("encoder", inputs):
+            return packed.with_copies(self.conditioner.encoder(task_ids, training))
+
+        def first_pass(sites: StackSites = plain) -> tuple[Tensor, Tensor]:
+            x, _ = self._encode(inputs, packed.join(sites), training)
+            return x, packed.masks(packed.ids, x)
+
+        task_ids = packed.task_ids(task_ids)
+        return packed.join(self.conditioner.encoder(task_ids, training, first_pass))
 
     def decoder_sites(
         self, inputs: Batch, memory: Tensor, memory_mask: Tensor, training: bool = False
@@ -185,7 +191,19 @@ class T5(keras.Model):
         """Asks the conditioner, if there is one, what to change in the decoder."""
         if self.conditioner is None:
             return StackSites.plain(self.config.num_decoder_layers)
-        return self.conditioner.decoder(inputs[TASK_IDS], memory, memory_mask, training)
+        packed, task_ids = packed_rows(inputs, "decoder"), inputs[TASK_IDS]
+        make = self.conditioner.decoder
+        if packed is None:
+            return make(task_ids, memory, memory_mask, training)
+        if not self._is_by_segment("decoder", inputs):
+            return packed.with_copies(make(task_ids, memory, memory_mask, training))
+        masks = packed.masks(packed.memory, memory)
+        sites = make(packed.task_ids(task_ids), memory, masks, training)
+        return packed.join(sites, memory)
+
+    def _is_by_segment(self, stack, inputs):
+        """Whether the conditioner has to be asked for every segment of packed rows."""
+        return mode_of(inputs) == "mixed" or stack in self.conditioner.reads_input
 
     def logits(self, x: Tensor) -> Tensor:
         """Reads logits [batch, length, vocab] off the decoder's output."""
@@ -316,11 +334,6 @@ class T5(keras.Model):
         if conditioner is not None:
             conditioner = keras.saving.deserialize_keras_object(conditioner)
         return cls(conditioner=conditioner, **config)
-
-
-def _same(query_segments, key_segments):
-    """Which keys each query sees in packed rows: [batch, query, key]."""
-    return query_segments[:, :, None] == key_segments[:, None, :]
 
 
 def generate_ids(

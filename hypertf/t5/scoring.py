@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
+from hypertf.t5 import target
 from hypertf.t5.inputs import TARGETS, shift_right
 from hypertf.t5.stacks import mask_bias
 from hypertf.types import Batch, Tensor
@@ -32,9 +34,9 @@ def log_likelihood(model: "T5", inputs: Batch) -> Tensor:
         visible=visible,
         positions=positions,
         memory=memory,
-        memory_bias=mask_bias(memory_mask[:, None]),
+        memory_bias=mask_bias(memory_mask[:, None, :]),
     )
-    logits = model.logits(x[:, sites.num_tokens :])
+    logits = model.logits(x[:, sites.num_tokens :, :])
     logits = ops.reshape(logits, (-1, choices, length, logits.shape[-1]))
     ids = ops.reshape(targets, (-1, choices, length))
     scores = ops.sum(ops.where(ids > 0, token_log_probs(logits, ids), 0.0), axis=-1)
@@ -43,7 +45,11 @@ def log_likelihood(model: "T5", inputs: Batch) -> Tensor:
 
 def token_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
     """Looks up the log probability of ids [...]: logits [..., vocab] -> [...]."""
-    chosen = ops.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
+    if target.current().mesh:  # the vocabulary may be split
+        is_chosen = tf.range(logits.shape[-1]) == ops.expand_dims(ids, -1)
+        chosen = ops.sum(ops.where(is_chosen, logits, 0.0), axis=-1)
+    else:
+        chosen = ops.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
     return chosen - ops.logsumexp(logits, axis=-1)
 
 

@@ -34,7 +34,7 @@ also hold what is no tensor: a number, a name, a Keras layer.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 import tensorflow as tf
@@ -42,12 +42,16 @@ import tensorflow as tf
 from hypertf.t5.products import project
 from hypertf.types import Tensor
 
+if TYPE_CHECKING:
+    from hypertf.t5.packing import Segments
+
 SHARED = "shared"
 SUBLAYERS = {
     "encoder": ("self_attention", "feed_forward"),
     "decoder": ("self_attention", "cross_attention", "feed_forward"),
 }
 STACKS = tuple(SUBLAYERS)
+OF_MEMORY = ("cross_k", "cross_v")  # kernels that multiply the encoder's output
 
 
 def shared(**options: Any) -> Any:
@@ -59,7 +63,8 @@ class Sites:
     """What is done inside one block. This base class leaves T5 as it is."""
 
     # Kernels whose product goes through `project`: any of q k v o wi wi_0 wi_1 wo, and
-    # of cross-attention cross_q cross_k cross_v cross_o, which have nothing observed.
+    # of cross-attention cross_q cross_k cross_v cross_o, which get what was observed at
+    # "attention".
     kernels: frozenset[str] = frozenset()
 
     def uses(self, site: str) -> bool:
@@ -117,6 +122,20 @@ class Sites:
         """
         return None
 
+    def by_segment(self, segments: "Segments") -> Self:
+        """These sites for packed rows; asked of sites of [rows * segments] examples.
+
+        Sites that hold nothing of single examples and observe nothing serve packed
+        rows as they are; others say here how each segment gets its own.
+        """
+        own = [f.name for f in _fields(self) if not f.metadata.get(SHARED)]
+        if self.uses("observe") or own:
+            raise NotImplementedError(
+                f"{type(self).__name__} does not tell the segments of a packed row "
+                "apart, expected a by_segment of its own"
+            )
+        return self
+
 
 PLAIN = Sites()
 
@@ -129,12 +148,16 @@ class StackSites:
     positions. `num_keys` is the static length of every block's `keys_values`; they
     sit at positions `-num_keys..-1`, so that no real distance changes. `norm_scale`
     [batch, 1, d_model] takes the place of the final norm's scale.
+
+    In packed rows there are `key_copies` of each extra key, one for every segment, and
+    as many of each extra token; see `hypertf.t5.packing`.
     """
 
     blocks: tuple[Sites, ...]
     tokens: Any = None
     num_keys: int = shared(default=0)
     norm_scale: Any = None
+    key_copies: int = shared(default=1)
 
     def __post_init__(self) -> None:
         for block in self.blocks:

@@ -75,6 +75,7 @@ class Stack(Layer):
         positions: Array | None = None,
         memory: Tensor | None = None,
         memory_bias: Tensor | None = None,
+        keys_visible: Tensor | None = None,
         training: bool = False,
     ) -> Tensor:
         """Embedded x [batch, length, d_model] -> the stack's output.
@@ -82,12 +83,16 @@ class Stack(Layer):
         token_mask [batch, length] is True at real tokens. visible [batch or 1, query,
         key] and positions [batch or 1, length] are for rows that hold more than one
         text; they count the extra tokens of `sites`, which come before the real ones
-        in the output too. The output is 0 at padding.
+        in the output too. keys_visible [batch, query, extra key] says who sees the
+        extra keys, all by default. The output is 0 at padding.
         """
         x, token_mask = self.with_tokens(x, token_mask, sites)
         if visible is None and token_mask is not None:
             visible = token_mask[:, None, :]
-        bias = self.bias_parts(ops.shape(x)[1], sites.num_keys, visible, positions)
+        keys = {"key_copies": sites.key_copies, "keys_visible": keys_visible}
+        bias = self.bias_parts(
+            ops.shape(x)[1], sites.num_keys, visible, positions, **keys
+        )
         if training and target.current().device == "TPU":
             memory_bias = Bias(None, memory_bias)
         else:
@@ -154,13 +159,20 @@ class Stack(Layer):
         num_keys: int = 0,
         visible: Array | None = None,
         positions: Array | None = None,
+        key_copies: int = 1,
+        keys_visible: Array | None = None,
     ) -> Bias:
-        """The parts of `bias`: relative position with what is causal, and the mask."""
+        """The parts of `bias`: relative position with what is causal, and the mask.
+
+        `key_copies` of each extra key lie side by side, at one position; keys_visible
+        is as in `call`.
+        """
+        at_keys = np.repeat(np.arange(-num_keys, 0, dtype="int32"), key_copies)
+        num_keys *= key_copies
         places = _places(-num_keys, length)
         at_query, at_key = places[:, num_keys:], places
         if positions is not None:
-            at_query = positions
-            at_key = _before(np.arange(-num_keys, 0, dtype="int32")[None], positions)
+            at_query, at_key = positions, _before(at_keys[None], positions)
         bias = relative_bias(
             self.blocks[0].self_attention.layer.relative_attention_bias,
             at_query,
@@ -173,6 +185,9 @@ class Stack(Layer):
             bias = bias + mask_bias(causal)
         mask = None
         if visible is not None:
+            if keys_visible is not None:
+                visible = ops.concatenate([keys_visible, visible], axis=2)
+                num_keys = 0
             mask = _always_visible(mask_bias(visible), num_keys)
         return Bias(bias, mask)
 

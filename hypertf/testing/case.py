@@ -179,6 +179,41 @@ def require_close(
         )
 
 
+def require_same(
+    what: str,
+    got: tuple,
+    expected: tuple,
+    tolerance: float,
+    least: float = 1e-5,
+) -> None:
+    """Loss and gradients are the same, each of its own size.
+
+    What is smaller than `least` of the largest gradient is rounding of the others.
+    """
+    (loss, gradients), (expected_loss, expected_gradients) = got, expected
+    require_close(f"the {what} loss", loss, expected_loss, 1e-5)
+    sizes = [np.abs(g).max() for g in expected_gradients.values() if g is not None]
+    least *= max(sizes)
+    pairs = zip(expected_gradients, gradients.values(), strict=True)
+    for path, gradient in pairs:
+        wanted = expected_gradients[path]
+        require(
+            (gradient is None) == (wanted is None),
+            f"{what}: {_which_of(gradient)} for {path}, expected {_which_of(wanted)}",
+        )
+        if wanted is not None:
+            error = np.abs(gradient - wanted).max() / max(np.abs(wanted).max(), least)
+            require(
+                error < tolerance,
+                f"the {what} gradient of {path}: off by {error:.2g} of its size, "
+                f"expected less than {tolerance:g}",
+            )
+
+
+def _which_of(gradient: np.ndarray | None) -> str:
+    return "no gradient" if gradient is None else "a gradient"
+
+
 def require(holds: bool, message: str) -> None:
     """Raises an AssertionError unless it holds, under `python -O` too."""
     if not holds:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from hypertf.t5 import T5Config
-from hypertf.testing import copies, declaration, outputs, training
+from hypertf.testing import copies, declaration, outputs, packing, training
 from hypertf.testing.case import TINY, Case
 
 PREFIX = "check_"
@@ -32,7 +32,7 @@ def _named(name: str, function: Check) -> Check:
 
 CHECKS: dict[str, Check] = {
     name.removeprefix(PREFIX): _named(name.removeprefix(PREFIX), function)
-    for module in (declaration, outputs, training, copies)
+    for module in (declaration, outputs, training, packing, copies)
     for name, function in vars(module).items()
     if name.startswith(PREFIX)
 }
@@ -68,14 +68,15 @@ def check_method(
 
     ```python
     print(hypertf.testing.check_method("prompt-tuning", length=3))
-    # prompt-tuning: 23 of 24 checks passed
+    # prompt-tuning: 24 of 25 checks passed
     #   errors              passed
     #   ...
     ```
 
-    Among them: a row does not depend on its batch, decoding with a cache gives what
-    one pass gives, gradients reach every parameter, files hold the whole model, and
-    baking, rematerialisation, XLA and bfloat16 change nothing beyond rounding.
+    Among them: an example does not depend on its batch nor on those that it is packed
+    with, decoding with a cache gives what one pass gives, gradients reach every
+    parameter, files hold the whole model, and baking, rematerialisation, XLA and
+    bfloat16 change nothing beyond rounding.
     `hypertf.testing` shows a method of one's own that passes.
 
     For a line of its own for each check, parametrise your tests over

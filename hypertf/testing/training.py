@@ -9,6 +9,7 @@ from hypertf.testing.case import (
     relative_error,
     require,
     require_close,
+    require_same,
 )
 
 
@@ -46,7 +47,7 @@ def check_dropout(case: Case) -> None:
 def check_rematerialisation(case: Case) -> None:
     """Blocks computed again in the backward pass give the same loss and gradients."""
     model = case.copy(rematerialize=True)
-    _require_same(
+    require_same(
         "rematerialised", gradients_of(model, case.batch()), case.gradients, 1e-5
     )
 
@@ -54,38 +55,12 @@ def check_rematerialisation(case: Case) -> None:
 def check_compiled_step(case: Case) -> None:
     """XLA compiles a training step, with the same loss and gradients."""
     model = case.small
-    _require_same(
+    require_same(
         "compiled",
         gradients_of(model, case.batch(), jit_compile=True),
         gradients_of(model, case.batch()),
         1e-3,
     )
-
-
-def _require_same(what: str, got: tuple, expected: tuple, tolerance: float) -> None:
-    """Loss and gradients are the same, each of its own size."""
-    (loss, gradients), (expected_loss, expected_gradients) = got, expected
-    require_close(f"the {what} loss", loss, expected_loss, 1e-5)
-    sizes = [np.abs(g).max() for g in expected_gradients.values() if g is not None]
-    least = 1e-5 * max(sizes)  # what is smaller is rounding of the others
-    pairs = zip(expected_gradients, gradients.values(), strict=True)
-    for path, gradient in pairs:
-        wanted = expected_gradients[path]
-        require(
-            (gradient is None) == (wanted is None),
-            f"{what}: {_which(gradient)} for {path}, expected {_which(wanted)}",
-        )
-        if wanted is not None:
-            error = np.abs(gradient - wanted).max() / max(np.abs(wanted).max(), least)
-            require(
-                error < tolerance,
-                f"the {what} gradient of {path}: off by {error:.2g} of its size, "
-                f"expected less than {tolerance:g}",
-            )
-
-
-def _which(gradient: np.ndarray | None) -> str:
-    return "no gradient" if gradient is None else "a gradient"
 
 
 def check_bfloat16(case: Case) -> None:

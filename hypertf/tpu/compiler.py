@@ -5,7 +5,7 @@ import dataclasses
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +20,7 @@ ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no TPU is held that two could fight over
 }
+WHOLE = "{replicated}"
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "f64": 8, "s64": 8, "u64": 8}
 
@@ -68,19 +69,27 @@ class Compiled:
         return self.chip.roofline(self.flops, self.accessed)
 
 
-def compile_hlo(program: Program, topology: str, chips: int = 1) -> Compiled:
-    """Compiles a program for one chip of a topology, or for some, data parallel.
+def compile_hlo(
+    program: Program,
+    topology: str,
+    chips: int = 1,
+    shardings: Sequence[str] | None = None,
+) -> Compiled:
+    """Compiles a program for one chip of a topology, or for some of them together.
 
     Args:
         program: as `lower` gives it, of the batch of all chips.
         topology: such as "v5e:4x4".
-        chips: how many share the batch; the weights are on each.
+        chips: how many share the work.
+        shardings: how each argument is split over the chips, in the compiler's words;
+            see `hypertf.mesh.partitioned`. By default the rows of the batch are, and
+            the weights are on each chip.
     """
     chip, most = parse_topology(topology)
     if not 1 <= chips <= most:
         raise ValueError(f"chips={chips}, expected 1 to {most}, as {topology} has")
     with _without_xla_flags():
-        compiled, seconds = _compiled(program, topology, chips)
+        compiled, seconds = _compiled(program, topology, chips, shardings)
     cost = compiled.cost_analysis()
     cost = cost[0] if isinstance(cost, list) else cost
     memory = compiled.get_compiled_memory_stats()
@@ -99,10 +108,10 @@ def compile_hlo(program: Program, topology: str, chips: int = 1) -> Compiled:
     )
 
 
-def _compiled(program: Program, topology: str, chips: int) -> tuple[Any, float]:
+def _compiled(program, topology, chips, shardings) -> tuple[Any, float]:
     jax = _jax()
     devices = _devices(jax, topology)[:chips]
-    module = _module(jax, program, chips)
+    module = _module(jax, program, chips, shardings)
     began = time.time()
     try:
         compiled = devices[0].client.compile(
@@ -161,7 +170,7 @@ def _devices(jax: SimpleNamespace, topology: str) -> list:
         ) from None
 
 
-def _module(jax: SimpleNamespace, program: Program, chips: int) -> Any:
+def _module(jax, program, chips, shardings) -> Any:
     """The program in the form that jax compiles."""
     context = jax.context()
     context.allow_unregistered_dialects = True
@@ -173,7 +182,7 @@ def _module(jax: SimpleNamespace, program: Program, chips: int) -> Any:
                 operation.results[0].replace_all_uses_with(operation.operands[0])
                 operation.erase()
         if chips > 1:
-            _split_batch(jax, module, program.batch, chips)
+            _split(jax, module, program.batch, chips, shardings)
     return module
 
 
@@ -185,25 +194,59 @@ def _walk(operation: Any) -> Iterator:
                 yield from _walk(inner.operation)
 
 
-def _split_batch(
-    jax: SimpleNamespace, module: Any, batch: tuple[int, ...], chips: int
-) -> None:
-    """Splits the rows of the batch over chips; all else is whole on each."""
+def _split(jax, module, batch, chips, shardings) -> None:
+    """Splits the arguments, by default the rows of the batch and nothing else.
+
+    What a result overwrites has the same sharding as the result.
+    """
     (main,) = (f for f in module.body if "main" in str(f.attributes["sym_name"]))
 
     def sharding(text):
         return jax.ir.DictAttr.get({"mhlo.sharding": jax.ir.StringAttr.get(text)})
 
-    whole = sharding("{replicated}")
-    arguments = []
-    for number, kind in enumerate(main.type.inputs):
-        rank = jax.ir.RankedTensorType(kind).rank
-        ones = ",1" * (rank - 1)
-        rows = sharding(f"{{devices=[{chips}{ones}]<=[{chips}]}}")
-        arguments.append(rows if number in batch and rank else whole)
-    main.attributes["arg_attrs"] = jax.ir.ArrayAttr.get(arguments)
-    results = [whole] * len(main.type.results)
-    main.attributes["res_attrs"] = jax.ir.ArrayAttr.get(results)
+    ranks = [jax.ir.RankedTensorType(kind).rank for kind in main.type.inputs]
+    if shardings is None:
+        shardings = [
+            f"{{devices=[{chips}]<=[{chips}]}}" if number in batch else WHOLE
+            for number in range(len(ranks))
+        ]
+    arguments = [
+        full_rank(text, rank) for text, rank in zip(shardings, ranks, strict=True)
+    ]
+    results = [WHOLE] * len(main.type.results)
+    for number, result in _overwritten(module):
+        results[result] = arguments[number]
+    for name, texts in (("arg_attrs", arguments), ("res_attrs", results)):
+        main.attributes[name] = jax.ir.ArrayAttr.get([*map(sharding, texts)])
+
+
+def _overwritten(module) -> Iterator[tuple[int, int]]:
+    """The arguments that a result overwrites, and that result."""
+    name = "mhlo.input_output_alias"
+    attributes = module.operation.attributes
+    for alias in attributes.get(name, ()):
+        numbers = re.search(r"parameter_number = (\d+).*array<i64: (\d+)>", str(alias))
+        if numbers:
+            yield int(numbers[1]), int(numbers[2])
+
+
+def full_rank(sharding: str, rank: int) -> str:
+    """A sharding for as many dimensions as a tensor has; the last ones are whole.
+
+    >>> full_rank("{devices=[4]<=[4]}", rank=2)
+    '{devices=[4,1]<=[4]}'
+    >>> full_rank("{devices=[2,2]<=[4] last_tile_dim_replicate}", rank=2)
+    '{devices=[2,1,2]<=[4] last_tile_dim_replicate}'
+    """
+    found = re.match(r"\{devices=\[([\d,]+)\](.*)", sharding)
+    if not found:
+        return sharding
+    if not rank:
+        return WHOLE
+    tiles = found[1].split(",")
+    at = len(tiles) - found[2].count("last_tile_dim_replicate")
+    tiles[at:at] = ["1"] * (rank - at)
+    return f"{{devices=[{','.join(tiles)}]{found[2]}"
 
 
 def _options(jax: SimpleNamespace, chips: int) -> Any:

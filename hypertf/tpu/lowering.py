@@ -16,10 +16,14 @@ class Program:
     Attributes:
         hlo: serialised.
         batch: which of its arguments are split over replicas, along their rows.
+        given: how many arguments the function was given; captured ones follow.
+        captured: the handles of the variables that it reads, argument by argument.
     """
 
     hlo: bytes
     batch: tuple[int, ...]
+    given: int = 0
+    captured: tuple[tf.Tensor, ...] = dataclasses.field(default=(), repr=False)
 
 
 def lower(function: Callable, batch: dict[str, tf.Tensor], *others: Any) -> Program:
@@ -30,4 +34,7 @@ def lower(function: Callable, batch: dict[str, tf.Tensor], *others: Any) -> Prog
     with target.tracing_for("TPU"):
         make = function.experimental_get_compiler_ir(batch, *others)
         hlo = make(stage="hlo_serialized")
-    return Program(hlo, tuple(range(len(tf.nest.flatten(batch)))))
+        captured = function.get_concrete_function(batch, *others).captured_inputs
+    number = len(tf.nest.flatten(batch))
+    given = number + len(tf.nest.flatten(others))
+    return Program(hlo, tuple(range(number)), given, tuple(captured))

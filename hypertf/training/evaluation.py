@@ -1,5 +1,6 @@
 """Predictions of a model over batches: text ids or the likeliest of given targets."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,8 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from hypertf import checkpoints
+from hypertf.checkpoints import Report
 from hypertf.t5 import T5
 from hypertf.t5.inputs import ENCODER_TOKENS, INDEX, OF_ENCODER, TARGETS, only
 from hypertf.training.strategies import distribute
@@ -35,6 +38,10 @@ class Predictor:
         self.model = model
         self.strategy = strategy or tf.distribute.get_strategy()
         self._options = {"max_length": max_length, "return_scores": True, **options}
+
+    def load(self, path: str | os.PathLike) -> Report:
+        """Fills the model from a checkpoint of any form, and says what it held."""
+        return checkpoints.load(self.model, path)
 
     def generate(
         self,
@@ -73,9 +80,13 @@ class Predictor:
             inputs = only(batch, OF_ENCODER)
             rows = inputs[ENCODER_TOKENS].shape[0]
             targets = tf.broadcast_to(choices, [rows, *choices.shape])
-            return (self.model.score({**inputs, TARGETS: targets}),)
+            return (self.score({**inputs, TARGETS: targets}),)
 
         return self._over(score, make_dataset, total, title)[0]
+
+    def score(self, batch: Batch) -> Tensor:
+        """Computes log-likelihoods of a batch's targets, as `T5.score` does."""
+        return self.model.score(batch)
 
     def _over(self, function, make_dataset, total, title):
         step = self._step(function)

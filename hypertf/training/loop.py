@@ -31,10 +31,12 @@ class Loop:
 
     Attributes:
         train_step: a `TrainStep`.
-        make_dataset: function of `start`, `host` and `num_hosts` to tf.data.
+        make_dataset: function of `start`, `host` and `num_hosts` to tf.data. `start`
+            is the number of steps done, or, if the data say where their next batch
+            begins ("next_position"), what they said at that step.
         folder: a `RunFolder`.
         steps: the last step.
-        batch_size: examples of a step, over all replicas.
+        batch_size: examples of a step, over all replicas; None where steps differ.
         steps_per_loop: steps between two looks.
         checkpoint_every: steps between two checkpoints.
         task_names: of the task ids.
@@ -46,7 +48,7 @@ class Loop:
     make_dataset: Callable
     folder: RunFolder
     steps: int
-    batch_size: int
+    batch_size: int | None
     steps_per_loop: int = 100
     checkpoint_every: int = 1000
     task_names: tuple[str, ...] = ()
@@ -56,6 +58,7 @@ class Loop:
     def run(self, start: int = 0) -> int:
         """Trains from step `start`; returns the step reached."""
         self._saved, self._waited, self._worked = start, 0.0, 0.0
+        self._position = self.folder.position(start)
         if start >= self.steps:
             logging.info("already at step %d of %d", start, self.steps)
             return start
@@ -69,6 +72,7 @@ class Loop:
                 seconds = time.perf_counter() - began
                 self._check(totals)
                 step += count
+                self._position = _place(totals)
                 self._show(bar, step, count, totals, seconds)
                 stop = self.train_step.any_process(asked.is_set())
                 due = step % self.checkpoint_every == 0 or step - self._saved >= (
@@ -87,8 +91,10 @@ class Loop:
         return self._waited / max(self._waited + self._worked, 1e-9)
 
     def _dataset(self, start):
+        begin = start if self._position is None else self._position
+
         def make(host, num_hosts):
-            return self.make_dataset(start=start, host=host, num_hosts=num_hosts)
+            return self.make_dataset(start=begin, host=host, num_hosts=num_hosts)
 
         return distribute(self.train_step.strategy, make)
 
@@ -132,13 +138,9 @@ class Loop:
 
     def _check_state(self, step):
         """The loss of the last step may be the last that is a number."""
-        state = (*self.train_step.model.weights, *self.train_step.optimizer.variables)
-        for variable in state:
-            value = tf.convert_to_tensor(variable.value)
-            if value.dtype.is_floating and not np.isfinite(tf.reduce_sum(value)):
-                raise self._not_a_number(
-                    f"{variable.path} is not a number after step {step}"
-                )
+        name = self.train_step.not_a_number()
+        if name is not None:
+            raise self._not_a_number(f"{name} is not a number after step {step}")
 
     def _not_a_number(self, what):
         steps = self.folder.steps()
@@ -152,10 +154,12 @@ class Loop:
         by_task = self._by_task(totals["loss"] / tokens)
         seen = self._by_task(totals["examples"])
         rate = tf.convert_to_tensor(self.train_step.optimizer.learning_rate)
+        examples = self.batch_size or float(totals["examples"].sum()) / count
         record = {
             "step": step,
             "loss": float(totals["loss"].sum() / tokens.sum()),
-            "examples_per_second": count * self.batch_size / seconds,
+            "examples_per_second": count * examples / seconds,
+            "examples_per_step": examples,
             "seconds_per_step": seconds / count,
             "learning_rate": float(rate),
             "task_loss": {n: float(v) for n, v in by_task.items() if seen[n]},
@@ -176,10 +180,10 @@ class Loop:
 
     def _save(self, step, must):
         """A write that fails is tried again at the next look, unless it is the last."""
-        self.train_step.gather()
         self._check_state(step)
         try:
-            self.folder.save(self.train_step.model, self.train_step.optimizer, step)
+            self.folder.save_position(step, self._position)
+            self.train_step.save(self.folder, step)
         except Exception as error:
             if must:
                 error.add_note(
@@ -189,6 +193,12 @@ class Loop:
             logging.exception("the checkpoint of step %d was not written", step)
             return
         self._saved = step
+
+
+def _place(totals):
+    """Where the data go on, None if they do not say."""
+    position = totals.get("next_position")
+    return None if position is None or position[0] < 0 else tuple(position.tolist())
 
 
 def _joined(totals, more):

@@ -3,6 +3,7 @@
     config.json                      what the run computes
     model.ckpt-1000.index, .data-*   weights, optimizer slots, step (Mesh TensorFlow's
                                      form: `hypertf.checkpoints.load` reads them too)
+    model.ckpt-1000.position.json    where packed data go on after that step
     checkpoint                       names the newest, as TensorFlow does
     train.jsonl                      a line for every look at the losses
     train/                           the same for TensorBoard
@@ -13,7 +14,8 @@
     .lock                            held by the process that trains
 
 Random numbers and the order of the data are functions of the seed and the step, so
-the step is all there is to remember of them.
+the step is all there is to remember of them; of packed data, whose steps have not as
+many examples each, also the place that was reached.
 """
 
 import fcntl
@@ -21,7 +23,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -156,6 +158,12 @@ class RunFolder:
             step=step,
             overwrite=True,  # one of that step can only be there if it is damaged
         )
+        self.remove_old()
+
+    def remove_old(self) -> None:
+        """Removes the oldest checkpoints until `keep` are left."""
+        if not self.writes:
+            return
         for old in self.steps()[: -self.keep] if self.keep else ():
             self._remove(old)
 
@@ -164,6 +172,25 @@ class RunFolder:
         prefix = self.prefix(step)
         for file in [prefix + ".index", *tf.io.gfile.glob(prefix + ".data-*")]:
             tf.io.gfile.remove(file)
+        if tf.io.gfile.exists(self.position_file(step)):
+            tf.io.gfile.remove(self.position_file(step))
+
+    def position_file(self, step: int) -> str:
+        """Returns the path of the place that the data had reached after a step."""
+        return self.prefix(step) + ".position.json"
+
+    def save_position(self, step: int, position: Sequence[int] | None) -> None:
+        """Writes where the data go on after a step; before its checkpoint is there."""
+        if self.writes and position is not None:
+            self.write_text(self.position_file(step), json.dumps(list(position)) + "\n")
+
+    def position(self, step: int) -> tuple[int, ...] | None:
+        """Reads where the data go on after a step; None if the step says it."""
+        path = self.position_file(step)
+        if not tf.io.gfile.exists(path):
+            return None
+        with tf.io.gfile.GFile(path) as file:
+            return tuple(json.loads(file.read()))
 
     def restore(
         self,
@@ -174,10 +201,16 @@ class RunFolder:
 
         A damaged one is reported, and the one before is taken.
         """
+        return self.restore_by(
+            lambda prefix: checkpoints.load(model, prefix, optimizer)
+        )
+
+    def restore_by(self, load: Callable[[str], object]) -> int:
+        """Does as `restore`, by a function that loads the checkpoint at a prefix."""
         damaged = []
         for step in reversed(self.steps()):
             try:
-                checkpoints.load(model, self.prefix(step), optimizer)
+                load(self.prefix(step))
             except (ValueError, tf.errors.OpError) as error:
                 logging.error(
                     "checkpoint %s is damaged: %s",

@@ -12,19 +12,29 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from hypertf import checkpoints
+from hypertf.checkpoints import Report
 from hypertf.t5 import T5
-from hypertf.t5.inputs import OF_MODEL, TARGETS, TASK_IDS, only
+from hypertf.t5.inputs import (
+    DECODER_POSITIONS,
+    DECODER_SEGMENT_IDS,
+    TARGETS,
+    TASK_IDS,
+    of_model,
+)
 from hypertf.training.loss import NORMALIZATIONS, token_losses
+from hypertf.training.run_folder import RunFolder
 from hypertf.types import Batch, Tensor
 
 Totals = dict[str, np.ndarray]  # see `TrainStep.run`
+NEXT_POSITION = "next_position"  # [rows, 2], of data that say where they go on
 
 
 class TrainStep:
     """Updates a model's trainable weights by batches of a strategy's dataset.
 
     A batch has "encoder_tokens", "decoder_tokens", "targets" and "task_ids", as
-    `hypertf.t5.inputs` describes them.
+    `hypertf.t5.inputs` describes them. Its rows may be packed.
 
     Args:
         model: a `hypertf.T5`.
@@ -82,7 +92,8 @@ class TrainStep:
         Returns:
             {"loss", "tokens", "examples"}: sums over the steps, [tasks] each;
             "bad_step": the first step whose loss was not a number, or -1, and
-            "bad_examples" [tasks], what it was made of.
+            "bad_examples" [tasks], what it was made of; "next_position" [2], where
+            the last batch says that the next begins, -1 if it says nothing.
         """
         totals = self._run(
             iterator, tf.constant(step, tf.int64), tf.constant(num_steps)
@@ -101,8 +112,25 @@ class TrainStep:
             raise ValueError("jit_compile=False, expected True for a compiled update")
         return self._update
 
-    def gather(self) -> None:
-        """Brings what was trained into the model and its optimizer: there it is."""
+    def restore(self, folder: RunFolder) -> int:
+        """Goes on from a run's newest checkpoint; returns its step, 0 without one."""
+        return folder.restore(self.model, self.optimizer)
+
+    def load(self, path: str) -> Report:
+        """Fills the weights from a checkpoint of any form, and says what it held."""
+        return checkpoints.load(self.model, path)
+
+    def save(self, folder: RunFolder, step: int) -> None:
+        """Writes the checkpoint of a step into the folder of a run."""
+        folder.save(self.model, self.optimizer, step)
+
+    def not_a_number(self) -> str | None:
+        """Names a weight or slot that is not a number; None if all are."""
+        for variable in (*self.model.weights, *self.optimizer.variables):
+            value = tf.convert_to_tensor(variable.value)
+            if value.dtype.is_floating and not np.isfinite(tf.reduce_sum(value)):
+                return variable.path
+        return None
 
     def any_process(self, asked: bool) -> bool:
         """Tells whether any process was asked to; all of them get the same answer.
@@ -130,19 +158,22 @@ class TrainStep:
         totals = self._no_totals()
         for i in tf.range(num_steps):
             at = step + tf.cast(i, tf.int64)
-            totals = self._add(totals, self._global_step(iterator.get_next(), at), at)
+            batch = iterator.get_next()
+            totals = self._add(totals, self._global_step(batch, at), at, batch)
         return totals
 
     @tf.function(autograph=False)
     def _one(self, batch, step):
-        return self._add(self._no_totals(), self._global_step(batch, step), step)
+        metrics = self._global_step(batch, step)
+        return self._add(self._no_totals(), metrics, step, batch)
 
     def _no_totals(self):
         none = tf.zeros([self.num_tasks])
         sums = dict.fromkeys(("loss", "tokens", "examples", "bad_examples"), none)
-        return {**sums, "bad_step": tf.constant(-1, tf.int64)}
+        bad_step = tf.constant(-1, tf.int64)
+        return {**sums, "bad_step": bad_step, NEXT_POSITION: tf.constant(_NOWHERE)}
 
-    def _add(self, totals, metrics, step):
+    def _add(self, totals, metrics, step, batch):
         finite = tf.math.is_finite(tf.reduce_sum(metrics["loss"]))
         first_bad = ~finite & (totals["bad_step"] < 0)
         sums = {name: totals[name] + value for name, value in metrics.items()}
@@ -152,7 +183,15 @@ class TrainStep:
             "bad_examples": tf.where(
                 first_bad, metrics["examples"], totals["bad_examples"]
             ),
+            NEXT_POSITION: self._next_position(batch),
         }
+
+    def _next_position(self, batch):
+        """All replicas are told the same."""
+        if NEXT_POSITION not in batch:
+            return tf.constant(_NOWHERE)
+        local = self.strategy.experimental_local_results(batch[NEXT_POSITION])
+        return local[0][0]
 
     def _global_step(self, batch, step):
         per_replica = self.strategy.run(self._update, args=(batch, step))
@@ -216,7 +255,7 @@ class TrainStep:
             (state, tf.cast(seed, state.dtype))
             for state, seed in zip(self._random_states, seeds, strict=True)
         ]
-        inputs = only(batch, OF_MODEL)
+        inputs = of_model(batch)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self._variables)
             # Within the scope generators go on from `states`, no variable changes.
@@ -258,6 +297,8 @@ def sums_by_task(losses: Tensor, batch: Batch, num_tasks: int) -> dict[str, Tens
 
     Rows without a target do not count. losses are [batch, length].
     """
+    if batch.get(DECODER_SEGMENT_IDS) is not None:
+        return _sums_of_packed_rows(losses, batch, num_tasks)
     real = tf.cast(batch[TARGETS] > 0, tf.float32)
     tokens = tf.reduce_sum(real, axis=1)
     sums = {
@@ -274,9 +315,28 @@ def sums_by_task(losses: Tensor, batch: Batch, num_tasks: int) -> dict[str, Tens
     }
 
 
+def _sums_of_packed_rows(losses, batch, num_tasks):
+    """As `sums_by_task`: a segment is an example, and each token says its task."""
+    real = tf.cast(batch[TARGETS] > 0, tf.float32)
+    segments, task_ids = batch[DECODER_SEGMENT_IDS], batch.get(TASK_IDS)
+    if task_ids is None:
+        task_ids = tf.zeros_like(segments)
+    elif len(task_ids.shape) == 1:
+        task_ids = tf.broadcast_to(tf.expand_dims(task_ids, 1), tf.shape(segments))
+    else:
+        task_ids = tf.gather(task_ids, tf.maximum(segments - 1, 0), batch_dims=1)
+    is_first = tf.cast(batch[DECODER_POSITIONS] == 0, tf.float32)
+    sums = {"loss": losses, "tokens": real, "examples": real * is_first}
+    return {
+        name: tf.math.unsorted_segment_sum(value, task_ids, num_tasks)
+        for name, value in sums.items()
+    }
+
+
 def random_states(model: T5) -> list[keras.Variable]:
     """Lists the states of the random generators of a model and its conditioner."""
     return [v for v in model.non_trainable_variables if v.name.startswith(_STATE)]
 
 
 _STATE = "seed_generator_state"
+_NOWHERE = np.array([-1, -1], "int32")

@@ -65,3 +65,26 @@ def test_product_in_bfloat16():
         y = form(*(tf.cast(a, "bfloat16") for a in (x, kernel, scales)))
         assert y.dtype == "bfloat16"
         assert relative_error(tf.cast(y, "float32"), expected) < 0.03
+
+
+@pytest.mark.parametrize("grid", [(1, 4), (3, 1), (3, 4)])
+def test_a_grid_for_each_token_equals_its_formula(grid):
+    rng = np.random.default_rng(0)
+    x = tf.constant(rng.normal(size=(2, 5, 6)), tf.float32)
+    kernel = tf.constant(rng.normal(size=(6, 8)), tf.float32)
+    scales = tf.constant(rng.normal(size=(2, 5, *grid)), tf.float32)
+    repeats = 6 // grid[0], 8 // grid[1]
+
+    def naive(x, kernel, scales):
+        wide = tf.repeat(tf.repeat(scales, repeats[0], axis=2), repeats[1], axis=3)
+        return tf.einsum("bli,io,blio->blo", x, kernel, wide)
+
+    results = []
+    for product in (grids.gated_by_token, naive):
+        with tf.GradientTape() as tape:
+            tape.watch((x, kernel, scales))
+            y = product(x, kernel, scales)
+            loss = tf.reduce_sum(tf.square(y))
+        results.append([y, *tape.gradient(loss, (x, kernel, scales))])
+    for got, expected in zip(*results, strict=True):
+        assert relative_error(got, expected) < 1e-5

@@ -8,6 +8,7 @@ import tensorflow as tf
 import hypertf
 from hypertf.conditioning import create
 from hypertf.conditioning.adapters import ACTIVATIONS
+from hypertf.t5.sites import PLAIN
 from tests.helpers import mixed_batch, relative_error, tiny_config, tiny_model
 
 ADAPTERS = {
@@ -86,3 +87,57 @@ def test_dropout_of_prompts_draws_once_per_task_whatever_the_batch(form, num_tas
             assert relative_error(values[1], values[0]) > 1e-3
     again = conditioner.encoder(tf.constant(ids), training=True)
     assert relative_error(again.blocks[0].keys, sites.blocks[0].keys) > 1e-3
+
+
+STACKED = {
+    "adapters": {"bottleneck": 4},
+    "adapters-shared-norm": {"bottleneck": 4},
+    "hyperformer": {"bottleneck": 4},
+    "hyperformer++": {"bottleneck": 4},
+    "hyperdecoder": {},
+    "parallel-adapters": {},
+    "hyperprompt-global": {"reduction": 4},
+    "hypergrid": {"d_r": 4, "d_c": 4},
+    "lora": {},
+    "ia3": {},
+    "modular-skills": {},
+}
+
+
+@pytest.mark.parametrize("method", STACKED)
+def test_a_stack_that_is_left_out_is_the_plain_t5s(method):
+    config, ids = tiny_config(), tf.constant([0, 1])
+    output, mask = tf.zeros([2, 3, config.d_model]), tf.ones([2, 3], tf.bool)
+    sizes = {}
+    for stacks in ("both", "encoder", "decoder"):
+        conditioner = create(method, config, 3, **STACKED[method], stacks=stacks)
+        conditioner.build()
+        sizes[stacks] = sum(np.prod(w.shape) for w in conditioner.weights)
+        sites = {
+            "encoder": conditioner.encoder(ids),
+            "decoder": conditioner.decoder(ids, output, mask),
+        }
+        for stack, made in sites.items():
+            plain = all(block is PLAIN for block in made.blocks)
+            assert plain == (stacks not in ("both", stack)), (stacks, stack)
+    assert max(sizes["encoder"], sizes["decoder"]) < sizes["both"]
+
+
+def test_options_of_a_stack_that_is_left_out_are_refused():
+    with pytest.raises(ValueError, match="encoder_size=8, expected none: no effect"):
+        create("parallel-adapters", tiny_config(), 3, encoder_size=8, stacks="decoder")
+    with pytest.raises(ValueError, match="stacks='none', expected one of"):
+        create("adapters", tiny_config(), 3, stacks="none")
+
+
+def test_the_plain_t5_has_a_choice_of_what_trains():
+    assert create("none", tiny_config(), 3, trains="all") is None
+    frozen = create("none", tiny_config(), 3, trains="all-but-embeddings")
+    model, plain = tiny_model(conditioner=frozen), tiny_model()
+    batch = mixed_batch()
+    np.testing.assert_array_equal(model(batch), plain(batch))
+    names = {w.path.partition("/")[2] for w in model.trainable_weights}
+    all_names = {w.path.partition("/")[2] for w in plain.weights}
+    assert all_names - names == {"shared/embedding"}
+    with pytest.raises(ValueError, match="trains='task', expected some weights"):
+        create("none", tiny_config(), 3, trains="task")

@@ -12,6 +12,7 @@ from experiments.bench import bench
 from experiments.benchmarks import (
     decode_suite,
     method_suite,
+    packing_suite,
     peers,
     serving_suite,
     t5_suite,
@@ -56,6 +57,28 @@ def test_decode_suite_measures_what_is_here(monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "left out: ctranslate2 float32" in printed
     assert all(name in printed for name in rows)
+
+
+@pytest.mark.slow
+def test_packing_suite_compares_examples(data_dir, monkeypatch, capsys):
+    monkeypatch.setattr(packing_suite, "SHAPES", {64: (2, 16, 16)})
+    monkeypatch.setattr(packing_suite, "WANTED", {64: 1.5})
+    monkeypatch.setattr(packing_suite, "DRAWN", 64)
+    monkeypatch.setattr(packing_suite, "POOL", 64)
+    (system,) = only = ("hyperprompt-global",)
+    options = timing.Options("t5-nano", 2, only, data_dir=data_dir)
+    results = packing_suite.run(options)
+    rows = results["operations"][f"{system}, 64 tokens a row"]
+    assert set(rows) == {"padded", "task", "mixed"}
+    assert rows["padded"]["examples"] == 2 and rows["padded"]["ratio"] == 1.0
+    for mode in ("task", "mixed"):
+        row = rows[mode]
+        rate = row["examples"] / row["median_ms"] * 1e3
+        assert row["examples"] > 2 and row["examples_per_second"] == pytest.approx(rate)
+        assert 0.5 < results["fill"]["64"][mode]["inputs"] <= 1
+        assert results["input"][mode] > 0
+    printed = capsys.readouterr().out
+    assert "measuring nano instead" in printed and "of the inputs'" in printed
 
 
 @pytest.mark.slow
@@ -107,7 +130,7 @@ def test_an_unknown_suite_is_refused():
         bench("t6")
 
 
-@pytest.mark.parametrize("suite", [t5_suite, method_suite, decode_suite])
+@pytest.mark.parametrize("suite", [t5_suite, method_suite, decode_suite, packing_suite])
 def test_unknown_operations_are_refused(suite):
     with pytest.raises(ValueError, match="forwards"):
         suite.run(timing.Options(only=("forwards",)))

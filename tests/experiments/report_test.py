@@ -360,6 +360,27 @@ def test_a_table_or_runs(monkeypatch, capsys):
         program._call(read_flags())
     with pytest.raises(app.UsageError, match="both given of two"):
         program._call(read_flags("--table=parameters", "--model_dir=a"))
-    monkeypatch.setattr(program, "parameter_table", lambda: "the table")
+    monkeypatch.setitem(program.TABLES, "parameters", lambda: "the table")
     program._call(read_flags("--table=parameters"))
     assert capsys.readouterr().out == "the table\n"
+
+
+def test_runs_that_differ_in_the_seed_are_one_system(tmp_path):
+    folders = []
+    for system, change in (("plain", 0.0), ("method", 9.0)):
+        for seed, value in enumerate((60.0, 62.0, 64.0)):
+            folder = tmp_path / f"{system}{seed}"
+            options = {"conditioner": "hypergrid"} if change else {}
+            scores = {300: {A: {"accuracy": value + change}}}
+            write_run(folder, scores=scores, seed=seed, **options)
+            folders.append(folder)
+    text = report(folders, output=tmp_path / "report").text
+    part = text[text.index("### Over seeds") :]
+    assert "plain0 (3 runs)" in part and "method0 (3 runs)" in part
+    assert f"| {A} | accuracy | 62.00 ± 2.00 | 71.00 ± 2.00 |" in part
+    assert "0.005 \\*" in part  # by scipy.stats.ttest_ind with equal_var=False
+
+
+def test_one_run_of_each_system_is_not_over_seeds(tmp_path):
+    write_run(tmp_path / "run", scores=PLAIN)
+    assert "Over seeds" not in report(tmp_path / "run").text

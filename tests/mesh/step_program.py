@@ -48,6 +48,7 @@ OPTIONS = {
 STEP_OPTIONS = {
     "none": {"clip_norm": 0.1, "normalization": "tokens", "label_smoothing": 0.1}
 }
+MOVED_TO = ("model:2", "batch:1", "batch:4")  # of four devices, what a run moves to
 TASKS, STEPS, DEVICES, LEAST_FACTORED = 3, 5, 4, 8
 
 
@@ -140,7 +141,7 @@ def agreements(step):
 
 
 def same_in_loop(step):
-    """Whether a loop on a mesh leaves what a run on one device restores."""
+    """Whether a loop on a mesh leaves what one device and other meshes restore."""
     rows = {name: [b[name] for b in batches()] for name in batches()[0]}
 
     def make_dataset(start, host, num_hosts):
@@ -153,6 +154,7 @@ def same_in_loop(step):
         optimizer = make_optimizer()
         optimizer.build(other.trainable_variables)
         restored = folder.restore(other, optimizer)
+        moved = [restored_on(shape, step.model, folder) for shape in MOVED_TO]
     found = dict(named_weights(other))
     found |= {
         f"{name}_slot_{slot}": value
@@ -161,9 +163,23 @@ def same_in_loop(step):
         for slot, value in optimizer.slots(weight).items()
     }
     return restored == last == int(optimizer.iterations) and all(
-        np.array_equal(devices.whole(v), np.asarray(found[name]))
-        for name, v in {**step.weights, **step.slots}.items()
+        np.array_equal(devices.whole(v), np.asarray(other[name]))
+        for name, v in {**step.weights, **step.slots, "step": step.step}.items()
+        for other in ({**found, "step": optimizer.iterations}, *moved)
     )
+
+
+def restored_on(shape, model, folder):
+    """Weights, slots and step on another mesh, which restored a run."""
+    with hypertf.t5.Unallocated():
+        model = hypertf.T5.from_config(model.get_config())
+    mesh = devices.create_mesh(parse_shape(shape))
+    step = MeshStep(
+        model, make_optimizer(), mesh, parse_layout(), num_tasks=TASKS, values=False
+    )
+    step.restore(folder)
+    state = {**step.weights, **step.slots, "step": step.step}
+    return {name: devices.whole(variable) for name, variable in state.items()}
 
 
 def same_when_gathered(step):

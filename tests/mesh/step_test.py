@@ -1,73 +1,31 @@
-"""Training on meshes of virtual devices ends with the weights of one device."""
+"""Training on meshes of virtual devices ends with the weights of one device.
 
-import json
-import os
-import socket
-import subprocess
-import sys
+A few methods stand for all; `make test-mesh` trains with every one.
+"""
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.mesh import launch
 from tests.mesh.step_program import DEVICES, STEPS
 
 pytestmark = pytest.mark.slow
 SHAPES = ("batch:2,model:2", "model:4")
-METHODS = ("none", "hyperdecoder", "hyperprompt-global")
-IN_TWO_PROCESSES = ("hyperprompt-global",)
+METHODS = launch.some("none", "hyperdecoder", "hyperprompt-global")
+IN_TWO_PROCESSES = launch.some("hyperprompt-global")
 TOLERANCE = 1e-4
-
-
-def start(shapes, methods, **environment):
-    """A process of `step_program`."""
-    command = [sys.executable, "-m", "tests.mesh.step_program"]
-    return subprocess.Popen(
-        [*command, "/".join(shapes), ",".join(methods)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def result(process):
-    """What it printed, by mesh and method."""
-    printed, errors = process.communicate()
-    assert process.returncode == 0, errors[-5000:]
-    return json.loads(printed.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
 def results():
-    return result(start(SHAPES, METHODS))
+    """What `step_program` printed, by mesh and method."""
+    return launch.alone("step_program", "/".join(SHAPES), ",".join(METHODS))[1]
 
 
 @pytest.fixture(scope="module")
 def of_two_processes():
     """What each of two processes with two devices printed."""
-    ports = [free_port() for _ in range(2)]
-    jobs = ",".join(f"localhost:{port}" for port in sorted(ports))
-    common = {
-        "DTENSOR_JOBS": jobs,
-        "DTENSOR_NUM_CLIENTS": "2",
-        "DTENSOR_JOB_NAME": "worker",
-    }
-    processes = [
-        start(SHAPES[:1], IN_TWO_PROCESSES, **common, DTENSOR_CLIENT_ID=str(i))
-        for i in range(2)
-    ]
-    try:
-        return [result(process) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("localhost", 0))
-        return taken.getsockname()[1]
+    arguments = SHAPES[0], ",".join(IN_TWO_PROCESSES)
+    return [found for _, found in launch.in_two_processes("step_program", *arguments)]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,4 +1,4 @@
-"""Trains by `experiments.train`, run after run as told in JSON; prints how they ended.
+"""Trains and evaluates, run after run as told in JSON; prints how each ended.
 
     python -m tests.mesh.train_program /tmp/tfds '[{"folder": "/tmp/a", ...}, ...]'
 
@@ -15,6 +15,7 @@ import sys
 from tensorflow.experimental import dtensor
 
 from experiments.configs import get_config
+from experiments.evaluate import evaluate
 from experiments.train import train
 from hypertf.training import RunFolder
 from tests.helpers import shallow_nano
@@ -65,9 +66,29 @@ def run(folder, data_dir, copy_of=None, up_to_half=False, asked_to_end=None, **o
         RunFolder.append_log = log
 
 
+def score(folder, data_dir, **options):
+    """The scores of a run's last checkpoint, and what was written.
+
+    Args:
+        options: of `evaluate`.
+    """
+    try:
+        results = evaluate(folder, data_dir=data_dir, batch_size=104, **options)
+    except (RuntimeError, ValueError) as error:
+        return {"error": str(error)}
+    run, texts = RunFolder(folder, writes=False), {}
+    for task in CONFIG.mixture.split(","):
+        with open(run.predictions_file("validation", CONFIG.steps, task)) as lines:
+            texts[task] = [json.loads(line)["text"] for line in lines]
+    how = results.records[CONFIG.steps]["how"]
+    return {"scores": results.scores, "how": how, "texts": texts}
+
+
 def main(data_dir, runs):
+    ended, ways = [], {"run": run, "score": score}
     with shallow_nano():
-        ended = [run(data_dir=data_dir, **told) for told in json.loads(runs)]
+        for told in json.loads(runs):
+            ended.append(ways[told.pop("do", "run")](data_dir=data_dir, **told))
     print(json.dumps(ended))
 
 

@@ -2,23 +2,23 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
 
-from experiments.runs import config_file, on_mesh
+import hypertf
+from experiments.export import export
+from experiments.runs import components, config_file, on_mesh
 from hypertf.training import RunFolder, checkpoint_steps, read_log
-from tests.conftest import ROOT
-from tests.helpers import relative_error
-from tests.mesh.step_test import free_port
+from tests.helpers import relative_error, shallow_nano
+from tests.mesh import launch
 from tests.mesh.train_program import CONFIG
-from tfds_tasks import get_mixture
+from tfds_tasks import get_mixture, get_task
 
 SHAPE, STEPS = "batch:2,model:2", CONFIG.steps
 TOLERANCE = 1e-4
 ENDED = {"reached": STEPS}
+CONFIG_TASKS = tuple(CONFIG.mixture.split(","))
 # Found out when the model is known: {what is asked: what is said}.
 REFUSED = {
     "unknown dimension of a tensor": (
@@ -56,25 +56,6 @@ REFUSED = {
 }
 
 
-def start(data_dir, runs, **environment):
-    """A process of `train_program`."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.mesh.train_program", data_dir, json.dumps(runs)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def result(process):
-    """How its runs ended."""
-    printed, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors[-5000:]
-    return json.loads(printed.splitlines()[-1]), printed
-
-
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     """The folder of all runs."""
@@ -107,29 +88,30 @@ def ended(root, data_dir):
         },
     }
     runs |= {name: {**mesh, **asked} for name, (asked, _) in REFUSED.items()}
+    # After training: on the mesh by which it was split, another one, and one device.
+    scored = {"do": "score", "folder": os.path.join(root, "mesh")}
+    runs |= {
+        "scored": {**scored, **no_mesh},
+        "scored on a mesh": {**scored, "mesh_shape": "model:4"},
+        "ranked on a mesh": {**scored, **mesh, "decoding": "rank"},
+        "scored by too many": {**scored, "mesh_shape": "batch:16"},
+    }
     told = [{"folder": os.path.join(root, name), **run} for name, run in runs.items()]
-    found, printed = result(start(data_dir, told))
+    printed, found = launch.alone("train_program", data_dir, json.dumps(told))
     return dict(zip(runs, found, strict=True)), printed
 
 
 @pytest.fixture(scope="module")
 def of_two_processes(root, data_dir):
-    """How the runs of each of two processes ended.
+    """How the runs of each of two processes ended, and what was printed.
 
-    The one that does not write is asked to end at step 2; then both go on.
+    The one that does not write is asked to end at step 2; then both go on, and score.
     """
-    jobs = ",".join(f"localhost:{port}" for port in (free_port(), free_port()))
-    common = {"DTENSOR_JOBS": jobs, "DTENSOR_JOB_NAME": "worker"}
     run = {"folder": os.path.join(root, "two"), "mesh_shape": SHAPE}
     told = [{**run, "asked_to_end": {"1": 2}}, run]
-    processes = [
-        start(data_dir, told, **common, DTENSOR_CLIENT_ID=str(i)) for i in range(2)
-    ]
-    try:
-        return [result(process) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
+    told += [{**run, "do": "score"}, {**run, "do": "score", "checkpoints": "follow"}]
+    ended = launch.in_two_processes("train_program", data_dir, json.dumps(told))
+    return [(found, printed) for printed, found in ended]
 
 
 def tensors(folder, step=STEPS):
@@ -207,7 +189,7 @@ def test_what_a_mesh_does_not_do_is_said_before_a_folder_is_claimed(ended, case)
 @pytest.mark.slow
 def test_a_process_that_is_asked_to_end_ends_both(of_two_processes, root):
     for ended, printed in of_two_processes:
-        assert ended == [{"reached": 2}, ENDED]
+        assert ended[:2] == [{"reached": 2}, ENDED]
         assert "going on from" in printed
 
 
@@ -230,6 +212,54 @@ def test_one_of_two_processes_writes(of_two_processes, root):
     (_, said), (_, silent) = of_two_processes
     assert f"splitting it over a mesh of 4 devices, {SHAPE}" in said
     assert "splitting" not in silent and f"step {STEPS} of" not in silent
+
+
+@pytest.mark.slow
+def test_a_split_model_is_scored_as_a_whole_one(ended):
+    whole, split = (ended[0][name] for name in ("scored", "scored on a mesh"))
+    assert whole["how"] == "greedy" and set(whole["texts"]) == set(CONFIG_TASKS)
+    assert split == whole
+    ranked = ended[0]["ranked on a mesh"]
+    assert ranked["how"] == "rank"
+    for task, texts in ranked["texts"].items():
+        assert set(texts) <= set(get_task(task).choices)
+
+
+@pytest.mark.slow
+def test_a_batch_that_does_not_divide_is_not_scored(ended):
+    assert (
+        "batch=104 does not divide by mesh dimension batch=16"
+        in (ended[0]["scored by too many"]["error"])
+    )
+
+
+@pytest.mark.slow
+def test_two_processes_score_and_one_tells(of_two_processes, root):
+    (ended, said), (others, silent) = of_two_processes
+    assert ended[2] == others[2] and set(ended[2]["scores"]) == {str(STEPS)}
+    assert "best single checkpoint" in said and "best single" not in silent
+    for found in (ended, others):
+        assert "checkpoints='follow' with 2 processes" in found[3]["error"]
+
+
+@pytest.mark.slow
+def test_a_run_on_a_mesh_is_exported(ended, root, tmp_path, data_dir):
+    run = os.path.join(root, "mesh")
+    with shallow_nano():
+        exported = export(
+            run, tmp_path, signatures=["serving_default"], data_dir=data_dir
+        )
+    vocabulary = components.make_vocabulary(CONFIG)
+    examples = components.make_mixture(CONFIG).examples(
+        "validation",
+        vocabulary=vocabulary,
+        inputs_length=CONFIG.inputs_length,
+        data_dir=data_dir,
+    )
+    for task, texts in ended[0]["scored on a mesh"]["texts"].items():
+        asked = [example["inputs"] for example in examples[task][:4]]
+        answers = hypertf.export.load(exported).answer(asked, task=task)
+        assert answers == texts[:4]
 
 
 def test_what_was_asked_is_read():

@@ -241,14 +241,17 @@ def test_unused_sites_cost_nothing():
     assert operations(plain) == operations(idle)
 
 
-def test_a_conditioner_needs_task_ids_and_unpacked_rows():
+def test_a_conditioner_needs_task_ids_and_rows_that_it_packs():
     model = conditioned()
     inputs = {"encoder_tokens": rows([4], 4), "decoder_tokens": [[0, 5]]}
     with pytest.raises(ValueError, match="'task_ids' is missing"):
         model(inputs)
-    packed = {**inputs, "task_ids": [0], "encoder_segment_ids": np.ones((1, 4), int)}
-    with pytest.raises(ValueError, match="a conditioner needs one task per row"):
-        model(packed)
+    shapes = {"encoder": (1, 4), "decoder": (1, 2)}
+    packed = {f"{s}_segment_ids": np.ones(shape, int) for s, shape in shapes.items()}
+    packed |= {f"{s}_positions": np.ones(shape, int) for s, shape in shapes.items()}
+    refused = "packing='task': EverySite does not pack rows so, expected 'off'"
+    with pytest.raises(ValueError, match=refused):
+        model({**inputs, **packed, "task_ids": [0]})
 
 
 def test_conditioner_weights_are_named_after_it():

@@ -7,6 +7,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from experiments.runs import components
+from experiments.runs.chunks import by_chunks
+from experiments.runs.config import Config
 from tests.conftest import shared_path
 from tfds_tasks import Task, get_mixture, get_task, get_vocabulary
 from tfds_tasks.chunks import chunk, to_chunks
@@ -234,3 +237,17 @@ def test_chunks_that_were_read_make_the_batches_that_the_data_makes(monkeypatch)
     assert len(pairs) > 1
     for ours, theirs in pairs:
         tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_a_run_may_draw_tasks_by_their_chunks(monkeypatch):
+    monkeypatch.setattr(Task, "rows", lambda task, split, data_dir: ragged_rows())
+    monkeypatch.setattr(Task, "num_rows", lambda task, split, data_dir: 1)
+    config = Config(mixture="mrqa/squad,glue/rte", rates="chunks", inputs_length=64)
+    mixture = components.make_mixture(config)
+    squad = mixture.only(["mrqa/squad"])
+    counted = by_chunks(config, mixture, VOCABULARY, None)
+    examples = squad.examples("train", vocabulary=VOCABULARY, inputs_length=64)
+    assert counted.task_rates()["mrqa/squad"] == len(examples["mrqa/squad"]) > 1
+    assert counted.task_rates()["glue/rte"] == mixture.task_rates()["glue/rte"]
+    plain = config.replace(rates="proportional")
+    assert by_chunks(plain, mixture, VOCABULARY, None) is mixture

@@ -8,8 +8,11 @@ import tensorflow as tf
 from hypertf.optimizers import Adafactor, AdamW
 from hypertf.t5.dropout import Dropout
 from hypertf.t5.remat import rematerialized
+from hypertf.testing.case import Case
+from hypertf.testing.packing import LENGTHS, examples, packed
 from hypertf.training import T5Loss, TrainStep, token_losses
-from tests.helpers import V1_1, relative_error
+from hypertf.training.step import sums_by_task
+from tests.helpers import V1_1, relative_error, tiny_config
 from tests.training.tiny import (
     METHODS,
     ROWS,
@@ -375,3 +378,29 @@ def test_the_backward_pass_computes_blocks_again():
 def test_unknown_normalization():
     with pytest.raises(ValueError, match="normalization='mean', expected one of"):
         make_step(make_model(), normalization="mean")
+
+
+@pytest.mark.parametrize("mode", ["task", "mixed"])
+def test_sums_by_task_are_of_examples_in_packed_rows(mode):
+    """Those of the same examples, one a row."""
+    case = Case("none", config=tiny_config())
+    unpacked = examples(case)
+    lengths = np.array([length for _, length in LENGTHS])
+    width = unpacked["decoder_tokens"].shape[1]
+    real = np.arange(width) < lengths[:, None]
+    unpacked["targets"] = np.where(real, 5, 0)
+    losses = np.where(real, np.arange(real.size).reshape(real.shape) + 1.0, 0.0)
+    batch = packed(unpacked, mode)
+    segments = batch["decoder_segment_ids"]
+    batch["targets"] = np.where(segments > 0, 5, 0)
+    of_rows = np.zeros(segments.shape)
+    for row in range(len(segments)):
+        for segment in set(segments[row]) - {0}:
+            example = batch["index"][row, segment - 1]
+            own = segments[row] == segment
+            of_rows[row, own] = losses[example, real[example]]
+    got = sums_by_task(tf.constant(of_rows, tf.float32), batch, case.num_tasks)
+    expected = sums_by_task(tf.constant(losses, tf.float32), unpacked, case.num_tasks)
+    assert float(tf.reduce_sum(got["examples"])) == len(LENGTHS)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(got[name], value, err_msg=name)
