@@ -13,10 +13,14 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 SHARED ?= $(or $(HYPERTF_SHARED),../shared)
 REAL = $(VENV)/bin/python -m experiments
 
-.PHONY: quickstart real test test-quick test-serving test-tpu lint docs bench
+.PHONY: quickstart compare real test test-quick test-serving test-tpu test-mesh lint docs bench
 
 quickstart: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.quickstart
+
+# Every method at nano scale, three seeds; goes on where it was stopped.
+compare: $(VENV)/.installed
+	$(VENV)/bin/python -m experiments.compare
 
 # T5 1.1-small on real tasks, plain and with HyperPrompt: an hour on 2 cores.
 real: $(VENV)/.installed
@@ -49,6 +53,10 @@ test-serving: $(VENV)/.installed
 # Every method through Google's TPU compiler: a quarter of an hour.
 test-tpu: $(VENV)/.installed
 	EVERY_METHOD=1 $(VENV)/bin/python -m pytest tests/tpu
+
+# Every method on meshes of four devices and of two processes: half an hour.
+test-mesh: $(VENV)/.installed
+	EVERY_METHOD=1 $(VENV)/bin/python -m pytest tests/mesh
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .

@@ -1,6 +1,8 @@
 """Tables of results.
 
     python -m experiments.report --table=parameters
+    python -m experiments.report --table=cost
+    python -m experiments.report --table=measured_cost --size=t5-small
     python -m experiments.report --model_dir=/tmp/nano
     python -m experiments.report --model_dir=/tmp/plain,/tmp/method --split=test
 
@@ -14,9 +16,18 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
+from experiments.reports.cost_table import cost_table
+from experiments.reports.measured_cost import measured_table
 from experiments.reports.parameter_figures import parameter_table
 from experiments.reports.run_report import WrittenReport, write_report
 from experiments.runs import program
+
+TABLES = {
+    "parameters": parameter_table,
+    "cost": cost_table,
+    "measured_cost": measured_table,
+}
+SIZED = ("cost", "measured_cost")  # of a T5 of any size
 
 
 def report(
@@ -48,8 +59,16 @@ def _define(values):
     flags.DEFINE_enum(
         "table",
         None,
-        ["parameters"],
-        "parameters: counts beside the papers' figures.",
+        list(TABLES),
+        "parameters: counts beside the papers' figures; cost: multiply-adds of the "
+        "methods beside HyperPrompt's; measured_cost: memory and time of training "
+        "beside HyperFormer's, measured on this machine.",
+        **options,
+    )
+    flags.DEFINE_string(
+        "size",
+        None,
+        "With cost and measured_cost, the T5: by default t5.1.1-base, and t5-small.",
         **options,
     )
     flags.DEFINE_list(
@@ -70,11 +89,16 @@ def _call(values):
     if (values.table is None) == (values.model_dir is None):
         given = "neither" if values.table is None else "both"
         raise app.UsageError(
-            f"{given} given of two; expected either --table=parameters or "
+            f"{given} given of two; expected either --table=parameters, ... or "
             "--model_dir=FOLDER,..."
         )
+    if values.size is not None and values.table not in SIZED:
+        raise app.UsageError(
+            f"--size={values.size}: expected with --table={' or '.join(SIZED)}"
+        )
     if values.table:
-        print(parameter_table())
+        size = {} if values.size is None else {"size": values.size}
+        print(TABLES[values.table](**size))
         return
     written = report(values.model_dir, **program.given(values, "split", "output"))
     print(f"{written.text}\nwritten to {written.path}")

@@ -55,6 +55,18 @@ class Descent(internals.Optimizer):
         super().update_all(strategy, pairs, learning_rate)
 
 
+def test_the_graph_of_a_called_function_is_found():
+    relies_on(tf.Graph(), "_get_function")
+    inner = tf.function(lambda x: x * 2)
+    outer = tf.function(lambda x: inner(x) + 1)
+    graph = outer.get_concrete_function(tf.TensorSpec([3])).graph
+    calls = [o for o in graph.get_operations() if "PartitionedCall" in o.type]
+    (name,) = (operation.get_attr("f").name for operation in calls)
+    called = internals.called_graph(graph, name)
+    assert "Mul" in [operation.type for operation in called.get_operations()]
+    assert called.inputs[0].shape == [3]
+
+
 def test_children_are_in_the_order_they_were_set():
     class Parent(keras.layers.Layer):
         def __init__(self):

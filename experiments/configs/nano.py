@@ -24,5 +24,7 @@ PLAIN = Config(
 
 CONFIGS = {
     "nano": PLAIN,
+    # The task is named in the text, which is longer by that.
+    "nano_named": PLAIN.replace(prefix=True, inputs_length=32),
     "nano_hyperprompt_global": PLAIN.replace(conditioner="hyperprompt-global"),
 }

@@ -21,6 +21,9 @@ PROGRAMS = (
     "bench",
     "compile",
     "quickstart",
+    "analyze",
+    "reproduce",
+    "compare",
 )
 
 

@@ -22,9 +22,9 @@ def test_the_program_runs(tmp_path):
     assert result.returncode == 0, result.stderr
     for line in result.stderr.splitlines():  # after 4 steps all answers may be alike
         assert "is undefined, counted as 0" in line
-    assert result.stdout.count(": 4 steps of 64 examples") == 2
-    assert len(result.stdout.splitlines()) < 70
-    for name in ("plain", "hyperprompt-global"):
+    assert result.stdout.count(": 4 steps of 64 examples") == 3
+    assert len(result.stdout.splitlines()) < 85
+    for name in ("plain", "plain-named", "hyperprompt-global"):
         assert f"== {name}\n" in result.stdout
         assert (tmp_path / name / "model.ckpt-4.index").exists()
     for task in ("nano/acceptability", "nano/sentiment", "nano/coreference"):
@@ -34,5 +34,7 @@ def test_the_program_runs(tmp_path):
     served = tmp_path / "export" / "hyperprompt-global"
     assert f"-m experiments.serve --export_dir={served}" in result.stdout
     assert (served / "1" / "saved_model.pb").exists()
-    for file in ("report.md", "loss.png", "task_loss.png", "scores.png"):
+    assert not (tmp_path / "export" / "plain-named").exists()
+    drawn = ("weight_similarity.png", "weight_similarity.csv")
+    for file in ("report.md", "loss.png", "task_loss.png", "scores.png", *drawn):
         assert (tmp_path / "report" / file).stat().st_size > 100

@@ -1,0 +1,1 @@
+"""The comparison of methods at nano scale: its systems, its runs, its table."""
