@@ -77,6 +77,11 @@ def reproduce(
         )
     if scale == "nano" and init is None:
         planned = _trained_start(planned, folder, steps, data_dir, strategy, tpu)
+    first, paths = _sources(item_plan.sources(described, planned, steps, init), folder)
+    for name, config in first.items():
+        path = item_plan.run_folder(folder, name, 0)
+        run_one(config, path, None, data_dir, strategy, tpu)
+    planned = item_plan.started_from(planned, paths)
     folders = {row: {} for row in planned}
     for seed in range(seeds):
         for row, configs in planned.items():
@@ -91,6 +96,16 @@ def reproduce(
     table = write_item(described, folders, tables, scale, steps)
     print(f"{table.text}\nwritten to {table.path}")
     return table
+
+
+def _sources(sources, folder):
+    """The runs that others start from {name: config}, and where {row: path}."""
+    first, paths = {}, {}
+    for row, configs in sources.items():
+        first |= configs
+        (name,) = configs
+        paths[row] = item_plan.run_folder(folder, name, 0)
+    return first, paths
 
 
 def _trained_start(planned, folder, steps, data_dir, strategy, tpu):
@@ -196,6 +211,11 @@ def commands(
         lines += ["", "# what all rows start from"]
         lines += [_train_line("nano", nano_scale.start_config(steps), path)]
         planned = item_plan.started_from(planned, path)
+    first, paths = _sources(item_plan.sources(described, planned, steps, init), folder)
+    for name, config in first.items():
+        lines += ["", "# what others start from"]
+        lines += [_train_line(name, config, item_plan.run_folder(folder, name, 0))]
+    planned = item_plan.started_from(planned, paths)
     for row, configs in planned.items():
         lines += ["", f"# {row}"]
         split = item_plan.split_of(described, row, scale)

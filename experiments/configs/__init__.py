@@ -9,6 +9,7 @@ from experiments.configs import (
     hyperformer,
     hyperformer_ablations,
     hyperformer_low_resource,
+    hyperformer_transfer,
     hypergrid,
     hyperprompt,
     nano,
@@ -20,7 +21,7 @@ from hypertf.names import unknown
 
 PAPERS = (
     *(hyperprompt, hyperformer, hyperformer_ablations, hyperformer_low_resource),
-    *(hyperdecoders, hyperdecoders_texts, hypergrid),
+    *(hyperformer_transfer, hyperdecoders, hyperdecoders_texts, hypergrid),
 )
 
 

@@ -108,6 +108,8 @@ class Row:
         runs: {name: config} of the runs that make up the row together, one for each
             task, where it is not one run.
         of: the row whose runs the figures are of, if it is another's.
+        starts_from: the row from whose run these start, where it is not from pretrained
+            weights.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Row:
     parameters: tuple[ParameterFigure, ...] = ()
     runs: Mapping[str, Config] = dataclasses.field(default_factory=dict)
     of: str | None = None
+    starts_from: str | None = None
 
     def __post_init__(self) -> None:
         splits = {table.split for table in self.printed}

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 
-from experiments.configs import Config
+from experiments.configs import Config, get_row, runs_of
 from experiments.configs.items import Item, item_runs
 from experiments.runs import nano_scale
 from experiments.runs.eval_results import SELECTION
@@ -68,12 +68,31 @@ def _started(config, init):
     return config.replace(init=init[config.model])
 
 
-def started_from(planned: Runs, path: str) -> Runs:
-    """Lets all runs start from the weights of another."""
+def started_from(planned: Runs, path: str | Mapping[str, str]) -> Runs:
+    """Lets all runs start from the weights of another, or those of {row: path} do."""
+    paths = dict.fromkeys(planned, path) if isinstance(path, str) else path
     return {
-        row: {name: config.replace(init=path) for name, config in configs.items()}
+        row: {
+            name: config.replace(init=paths.get(row, config.init))
+            for name, config in configs.items()
+        }
         for row, configs in planned.items()
     }
+
+
+def sources(
+    item: Item,
+    planned: Runs,
+    steps: int | None = None,
+    init: str | Mapping[str, str] | None = None,
+) -> Runs:
+    """Lists the runs of other items that runs start from: {row: {source: config}}."""
+    found = {}
+    for row in item.rows:
+        if row.starts_from and row.name in planned:
+            configs = _full(runs_of(get_row(row.starts_from)), steps)
+            found[row.name] = {n: _started(c, init) for n, c in configs.items()}
+    return found
 
 
 def check_seeds(seeds: int) -> None:

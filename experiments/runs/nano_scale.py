@@ -24,6 +24,11 @@ def nano_runs(row: Row, steps: int | None = None) -> dict[str, Config]:
     >>> len(nano_runs(get_row("hypergrid_base_multi_model")))
     11
     """
+    if row.starts_from:
+        raise ValueError(
+            f"scale='nano': {row.name} starts from a run of other tasks, "
+            f"{row.starts_from}; expected scale='full'"
+        )
     full = next(iter(runs_of(row).values()))
     config = _with_steps(get_config("nano"), steps).replace(
         conditioner=full.conditioner,

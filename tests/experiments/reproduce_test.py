@@ -62,6 +62,8 @@ def test_the_list_has_a_line_for_each():
 def test_every_row_can_be_made_at_nano_scale():
     made = set()
     for name in row_names():
+        if get_row(name).starts_from:  # a run of other tasks
+            continue
         for config in nano_scale.nano_runs(get_row(name)).values():
             key = config.conditioner, *config.conditioner_options.items()
             if key not in made:
@@ -78,6 +80,21 @@ def test_prints_the_commands(scale):
     assert len(trained) == 2 * len(get_item(ITEM).rows) + (scale == "nano")
     assert len({folder for _, folder in trained}) == len(trained)
     assert any("--seed=1" in given for given, _ in trained)
+
+
+def test_runs_that_start_from_another_items_run():
+    item, rows = "hyperformer/table2", ["hyperformer_plus_plus_base_transfer_4_rows"]
+    text = reproduce.commands(item, rows=rows, seeds=2, init="/t5")
+    trained = re.findall(r"experiments.train (.*) --model_dir=(\S+)", text)
+    (source, at), *others = trained
+    assert source == "--config=hyperformer_plus_plus_base --init=/t5"
+    assert len(others) == 2 * 7
+    assert all(f"--init={at}" in given for given, _ in others)
+    config = get_config(f"{rows[0]}_paws")
+    assert (config.train_rows, config.mixture) == (4, "paws")
+    assert config.init_tasks == {"paws": "glue/qqp"}
+    with pytest.raises(ValueError, match="starts from a run of other tasks"):
+        reproduce.commands(item, scale="nano")
 
 
 @pytest.mark.parametrize(
