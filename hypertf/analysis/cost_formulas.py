@@ -6,7 +6,7 @@ Independent of the graph that `cost.count` walks, so that each checks the other.
 from collections.abc import Callable
 
 from hypertf.analysis.cost import Extra, Workload, plain_formula
-from hypertf.conditioning.adapters import POSITIONS
+from hypertf.conditioning.adapter_sites import POSITIONS
 from hypertf.t5 import T5, Conditioner
 from hypertf.t5.sites import STACKS
 

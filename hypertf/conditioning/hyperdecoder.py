@@ -24,7 +24,7 @@ import tensorflow as tf
 from keras import ops
 
 from hypertf.conditioning import options
-from hypertf.conditioning.adapters import ACTIVATIONS
+from hypertf.conditioning.adapter_sites import ACTIVATIONS
 from hypertf.conditioning.method import Method
 from hypertf.conditioning.parallel_adapters import (
     Adapter,
@@ -54,7 +54,7 @@ class Options(options.Options):
     the block, `task_embedding` that of what tells them the task (None: d_model).
     `mlp` processes the pooled encoder output of generated adapters (eq. 8).
     `norm_input` lets adapters read the normed stream, as the FFN does. `activation`
-    is the adapters' non-linearity, a key of `adapters.ACTIVATIONS`.
+    is the adapters' non-linearity, a key of `adapter_sites.ACTIVATIONS`.
     """
 
     encoder: str = "manual"

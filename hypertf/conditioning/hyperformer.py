@@ -23,7 +23,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from hypertf.conditioning.adapters import (
+from hypertf.conditioning.adapter_sites import (
     INITIAL_STDDEV,
     POSITIONS,
     AdapterMethod,

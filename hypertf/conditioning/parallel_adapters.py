@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from keras import ops
 
-from hypertf.conditioning.adapters import ACTIVATIONS
+from hypertf.conditioning.adapter_sites import ACTIVATIONS
 from hypertf.conditioning.options import Options
 from hypertf.conditioning.parts import Linear, uniform
 from hypertf.t5 import Sites, shared

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import hypertf
-from hypertf.conditioning import adapters
+from hypertf.conditioning import adapter_sites
 from hypertf.t5 import Unallocated, named_weights
 from tests.helpers import count, mixed_batch, relative_error, tiny_config, tiny_model
 
@@ -261,4 +261,4 @@ def test_bottleneck():
     assert inner(reduction=3) == 5  # as the public code: rounded down
     assert inner(bottleneck=7) == 7
     assert inner() == 1  # d_model 16 is smaller than the paper's r
-    assert adapters.REDUCTION == 32
+    assert adapter_sites.REDUCTION == 32

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import hypertf
 from hypertf.conditioning import hyperformer
-from hypertf.conditioning.adapters import POSITIONS
+from hypertf.conditioning.adapter_sites import POSITIONS
 from hypertf.t5 import Unallocated, named_weights
 from tests.helpers import count, mixed_batch, relative_error, tiny_config, tiny_model
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import hypertf
 from hypertf.conditioning import create
-from hypertf.conditioning.adapters import ACTIVATIONS
+from hypertf.conditioning.adapter_sites import ACTIVATIONS
 from hypertf.t5.sites import PLAIN
 from tests.helpers import mixed_batch, relative_error, tiny_config, tiny_model
 

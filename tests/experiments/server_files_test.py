@@ -131,7 +131,7 @@ def test_only_answers_that_are_labels_are_ranked(prepared, monkeypatch):
     ranked, written = [], []
     monkeypatch.setattr(scorer, "_rank", lambda task: ranked.append(task.name))
     monkeypatch.setattr(
-        scorer, "_write", lambda m: written.extend(t.name for t in m.tasks) or {}
+        scorer, "_write", lambda m, _: written.extend(t.name for t in m.tasks) or {}
     )
     scorer.predict()
     assert sorted(written) == ["super_glue/record", "super_glue/wsc"]

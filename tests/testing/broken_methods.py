@@ -237,6 +237,20 @@ class NeedsAKnownBatch(Sound):
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class ShiftOfTheFirst(Shift):
+    """In a packed row all examples get what the first one has."""
+
+    def by_segment(self, segments):
+        return Shift(segments.in_rows(self.by)[:, 0])
+
+
+@fails("packed")
+class MixesSegments(Sound):
+    Sites = ShiftOfTheFirst
+    packs = ("task", "mixed")
+
+
 @fails("compiled_step", "compiled_generate")
 class CannotBeCompiled(Sound):
     def shift(self, task_ids):
