@@ -15,7 +15,7 @@ OURS = "savedmodel"
 OPERATIONS = {
     "batch 1": (1, None),
     "batch 8": (8, None),
-    "short answers, batch 32": (32, 3),  # a label of two pieces, and its end
+    "short answers at batch 32": (32, 3),  # a label of two pieces, and its end
 }
 # At most so many times as long as the reference, in `LIMITED`.
 LIMITS = {OURS: 1.0, f"{OURS} xla": 1 / 1.4}
