@@ -35,8 +35,11 @@ LENGTH = 4  # of answers
 EACH = ((True, GREEDY, IDS), (False, BEAM, IDS))
 REST = tuple((bake, beams, TEXT) for bake in (True, False) for beams in (GREEDY, BEAM))
 ALL_SIX = ("hyperprompt-share", "hyperdecoder")
-CASES = [(name, *form) for name in ALL for form in EACH]
-CASES += [(name, *form) for name in ALL_SIX for form in REST]
+OF_TEXT = [(name, *form) for name in ALL_SIX for form in REST]
+CASES = [(name, *form) for name in ALL for form in EACH] + OF_TEXT
+# Baked and not, greedy and beam, of every method: what `make test-serving` exports.
+FORMS = tuple((bake, beams, IDS) for bake in (True, False) for beams in (GREEDY, BEAM))
+ALL_CASES = [(name, *form) for name in ALL for form in FORMS] + OF_TEXT
 # Tasks in mixed order, two sizes and lengths, an empty text among others and alone.
 BATCHES = (
     ([*TEXTS, TEXTS[0]], [NAMES[i] for i in (2, 0, 1, 2, 0, 1)]),
@@ -48,11 +51,11 @@ def make_models():
     return {name: small_model(name, ALL[name]) for name in ALL}
 
 
-def export_all(models, path):
+def export_all(models, path, cases=CASES):
     """{case: the folder of its export}."""
     folders = {}
     with unverified():
-        for number, case in enumerate(CASES):
+        for number, case in enumerate(cases):
             name, bake, beams, signature = case
             folders[case] = save(
                 models[name],

@@ -79,9 +79,9 @@ def main():
     arguments = parser.parse_args()
     pythons = [environment(arguments.folder, name) for name in arguments.releases]
     with tempfile.TemporaryDirectory() as path:
-        print(f"exporting {len(every.CASES)} models", flush=True)
+        print(f"exporting {len(every.ALL_CASES)} models", flush=True)
         models = every.make_models()
-        folders = every.export_all(models, Path(path))
+        folders = every.export_all(models, Path(path), every.ALL_CASES)
         model = models["hyperprompt-share"]
         whole = [
             save(model, Path(path, "whole")),
