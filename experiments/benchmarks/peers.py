@@ -145,6 +145,12 @@ class Hypertf(TensorFlowSystem):
         return lambda: self.model.generate(inputs, length).numpy()
 
 
+class HypertfXLA(Hypertf):
+    """The same compiled by XLA, as `score` and `generate` run it everywhere."""
+
+    jit = True
+
+
 class KerasHub(TensorFlowSystem):
     """KerasHub's `T5Seq2SeqLM` with Keras's Adafactor."""
 

@@ -1,6 +1,8 @@
 """The plain T5 beside KerasHub's and Hugging Face's, operation by operation."""
 
 import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
 
 import hypertf
 from experiments.benchmarks import machine, peers, timing
@@ -9,6 +11,7 @@ from experiments.reports.tables import aligned
 
 SYSTEMS = {
     "hypertf": peers.Hypertf,
+    "hypertf xla": peers.HypertfXLA,
     "kerashub": peers.KerasHub,
     "kerashub xla": peers.KerasHubXLA,
     "huggingface": peers.HuggingFace,
@@ -40,7 +43,7 @@ def run(options: timing.Options) -> dict:
             continue
         cases = {name: make(system) for name, system in systems.items()}
         seconds = timing.in_turns(cases, rounds, operation)
-        results[operation] = timing.summary(seconds, reference="hypertf")
+        results[operation] = timing.summary(seconds, reference=our_best(seconds))
         flops = forward_flops(workload) * {"forward": 1}.get(operation, 3)
         if not operation.startswith("decode"):
             for row in results[operation].values():
@@ -56,6 +59,16 @@ def run(options: timing.Options) -> dict:
         "absent": absent,
         "operations": results,
     }
+
+
+def our_best(seconds: Mapping[str, Sequence[float]]) -> str:
+    """Names the way of ours, with XLA or without, that takes the least time.
+
+    >>> our_best({"hypertf": [2.0, 3.0], "hypertf xla": [1.0, 4.0], "kerashub": [1.0]})
+    'hypertf'
+    """
+    ours = [name for name in seconds if name.split()[0] == "hypertf"]
+    return min(ours, key=lambda name: statistics.median(seconds[name]))
 
 
 def start(workload: Workload) -> tuple[dict[str, System], dict[str, str]]:

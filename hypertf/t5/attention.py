@@ -83,7 +83,11 @@ class Attention(Layer):
         return self._project("o", x, sites, observed)
 
     def joined(self, names: str) -> Tensor:
-        """Joins kernels, "qkv" or "kv", side by side: one product is faster."""
+        """Joins kernels, "qkv" or "kv", side by side.
+
+        One product is faster where joining is for many steps; for one it costs more
+        than it saves.
+        """
         if names in self.kept:
             return self.kept[names]
         return ops.concatenate([getattr(self, name) for name in names], axis=1)
@@ -100,30 +104,37 @@ class Attention(Layer):
         observed: Any = None,
         kernel: Array | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Makes queries, keys and values of x, each [batch, heads, length, d_kv]."""
+        """Makes queries, keys and values of x, each [batch, heads, length, d_kv].
+
+        `kernel` is all three `joined`, where one product serves many steps.
+        """
         if sites.kernels & {"q", "k", "v"}:
             return tuple(
                 self.split_heads(sites.project(name, x, getattr(self, name), observed))
                 for name in ("q", "k", "v")
             )
-        if self._is_lean() and kernel is None:
+        kernel = self.kept.get("qkv") if kernel is None else kernel
+        if kernel is None:
             return tuple(self._heads(name, x) for name in ("q", "k", "v"))
-        qkv = project(x, self.joined("qkv") if kernel is None else kernel)
+        qkv = project(x, kernel)
         c = self.config
         qkv = ops.reshape(qkv, (-1, ops.shape(x)[1], 3, c.num_heads, c.d_kv))
         return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
 
     def queries(self, x: Tensor, sites: Sites = PLAIN, observed: Any = None) -> Tensor:
         """Makes queries [batch, heads, length, d_kv] of x [batch, length, d_model]."""
-        if self._is_lean() and self.prefix + "q" not in sites.kernels:
+        if self.prefix + "q" not in sites.kernels:
             return self._heads("q", x)
         return self.split_heads(self._project("q", x, sites, observed))
 
     def _heads(self, name, x):
-        return project_to_heads(x, getattr(self, name), self.config.num_heads)
+        kernel = getattr(self, name)
+        if self._is_lean():
+            return project_to_heads(x, kernel, self.config.num_heads)
+        return self.split_heads(project(x, kernel))
 
     def _is_lean(self):
-        """Whether products go straight into heads: kernels joined are copied there."""
+        """Whether products go straight into heads, without a transpose of their own."""
         asked = target.current()
         return asked.device == "TPU" or asked.mesh
 
@@ -142,9 +153,9 @@ class Attention(Layer):
                 self.split_heads(self._project(name, memory, sites, observed))
                 for name in ("k", "v")
             )
-        if self._is_lean():
+        if "kv" not in self.kept:
             return tuple(self._heads(name, memory) for name in ("k", "v"))
-        kv = project(memory, self.joined("kv"))
+        kv = project(memory, self.kept["kv"])
         c = self.config
         kv = ops.reshape(kv, (-1, ops.shape(memory)[1], 2, c.num_heads, c.d_kv))
         return ops.unstack(ops.transpose(kv, (2, 0, 3, 1, 4)), 2)

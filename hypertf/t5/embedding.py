@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from hypertf.t5 import target
 from hypertf.t5.config import T5Config
 from hypertf.t5.layer import Layer
 from hypertf.t5.products import project, project_on_rows
@@ -15,19 +16,24 @@ from hypertf.types import Tensor
 
 
 @custom_gradient
-def _embed(table, tokens):
-    """Rows of the table, with a dense gradient.
+def _embed(table, *tokens):
+    """Rows of the table for each of the tokens, and the table itself for the head.
 
-    The sparse one that TensorFlow would make is joined with the head's dense one
-    as a sparse one of all rows, which is slower than adding them.
+    The gradient is dense, as that of a head is: rows are added up in one matrix, and
+    that to the head's. TensorFlow alone would make one of each and add them anew.
     """
 
-    def gradient(upstream):
-        rows = tf.reshape(upstream, [-1, table.shape[1]])
-        tokens_of_rows = tf.reshape(tokens, [-1])
-        return tf.math.unsorted_segment_sum(rows, tokens_of_rows, table.shape[0]), None
+    def gradient(*upstream):
+        *of_rows, of_table = upstream
+        rows = [tf.reshape(x, [-1, table.shape[1]]) for x in of_rows]
+        ids = [tf.reshape(x, [-1]) for x in tokens]
+        if not target.current().mesh:  # where rows may be split in several ways
+            rows, ids = [tf.concat(rows, 0)], [tf.concat(ids, 0)]
+        for x, i in zip(rows, ids, strict=True):
+            of_table += tf.math.unsorted_segment_sum(x, i, table.shape[0])
+        return of_table, *[None for _ in tokens]
 
-    return tf.gather(table, tokens), gradient
+    return (*[tf.gather(table, x) for x in tokens], tf.identity(table)), gradient
 
 
 class Embedding(Layer):
@@ -44,15 +50,23 @@ class Embedding(Layer):
 
     def call(self, tokens: Tensor) -> Tensor:
         """Looks up tokens [batch, length]: [batch, length, d_model]."""
-        x = _embed(self.embedding.value, ops.cast(tokens, "int32"))
-        return ops.cast(x, self.compute_dtype)
+        return self.rows_and_table(tokens)[0]
 
-    def logits(self, x: Tensor) -> Tensor:
+    def rows_and_table(self, *tokens: Tensor) -> tuple[Tensor, ...]:
+        """Looks up all tokens that a forward pass needs, and gives `logits` the table.
+
+        Returns the rows of each of the tokens [batch, length], then the table.
+        """
+        tokens = [ops.cast(each, "int32") for each in tokens]
+        *rows, table = _embed(self.embedding.value, *tokens)
+        return *[ops.cast(x, self.compute_dtype) for x in rows], table
+
+    def logits(self, x: Tensor, table: Tensor | None = None) -> Tensor:
         """Multiplies x [batch, length, d_model] by the table, scaled as T5 1.0 does."""
         x = x * ops.cast(self.config.d_model**-0.5, x.dtype)
         if self.head is not None:
             return project(x, self.head)
-        return project_on_rows(x, self.embedding)
+        return project_on_rows(x, self.embedding if table is None else table)
 
     def keep_head(self) -> keras.Variable:
         """Lays the table out as a kernel [d_model, vocab], which is read faster.

@@ -101,7 +101,10 @@ class T5(keras.Model):
 
     def call(self, inputs: Batch, training: bool = False) -> Tensor:
         """Computes logits [batch, target length, vocab]."""
-        memory, memory_mask = self.encode(inputs, training)
+        tokens = inputs[ENCODER_TOKENS], inputs[DECODER_TOKENS]
+        embedded, x, table = self.shared.rows_and_table(*tokens)
+        sites = self.encoder_sites(inputs, training)
+        memory, memory_mask = self._encode(inputs, sites, training, embedded)
         sites = self.decoder_sites(inputs, memory, memory_mask, training)
         packed, told = packed_rows(inputs, "decoder"), {}
         memory_visible = ops.expand_dims(memory_mask, 1)
@@ -109,14 +112,14 @@ class T5(keras.Model):
             told = packed.arguments(sites)
             memory_visible = packed.memory_visible(sites, memory)
         x = self.decoder(
-            self.shared(inputs[DECODER_TOKENS]),
+            x,
             sites=sites,
             **told,
             memory=memory,
             memory_bias=mask_bias(memory_visible),
             training=training,
         )
-        return self.logits(x[:, sites.num_tokens :, :])
+        return self.logits(x[:, sites.num_tokens :, :], table)
 
     def check(self, inputs: Batch, required: Sequence[str]) -> None:
         """Raises one clear error on bad input; see `hypertf.t5.inputs`."""
@@ -151,12 +154,13 @@ class T5(keras.Model):
         """Computes the encoder's output [batch, length, d_model] and its mask."""
         return self._encode(inputs, self.encoder_sites(inputs, training), training)
 
-    def _encode(self, inputs, sites, training):
+    def _encode(self, inputs, sites, training, embedded=None):
         tokens = inputs[ENCODER_TOKENS]
+        x = self.shared(tokens) if embedded is None else embedded
         packed, told = packed_rows(inputs, "encoder"), {"token_mask": tokens > 0}
         if packed is not None:
             told = packed.arguments(sites)
-        x = self.encoder(self.shared(tokens), sites=sites, **told, training=training)
+        x = self.encoder(x, sites=sites, **told, training=training)
         mask = told["token_mask"]
         if sites.num_tokens:
             extra = ((0, 0), (sites.num_tokens, 0))
@@ -205,10 +209,13 @@ class T5(keras.Model):
         """Whether the conditioner has to be asked for every segment of packed rows."""
         return mode_of(inputs) == "mixed" or stack in self.conditioner.reads_input
 
-    def logits(self, x: Tensor) -> Tensor:
-        """Reads logits [batch, length, vocab] off the decoder's output."""
+    def logits(self, x: Tensor, table: Tensor | None = None) -> Tensor:
+        """Reads logits [batch, length, vocab] off the decoder's output.
+
+        `table` is what the embedding gave out beside its rows, by default its weight.
+        """
         if self.config.tie_embeddings:
-            logits = self.shared.logits(x)
+            logits = self.shared.logits(x, table)
         else:
             logits = project(x, self.decoder.logits.kernel)
         return ops.cast(logits, "float32")
