@@ -48,8 +48,9 @@ def complete(config: Config, folder: str, data_dir: str | None) -> None:
     began = time.time()
     scorer = Scorer(config, data_dir=data_dir, batch_size=EVAL_BATCH)
     scorer.load(folder, config.steps)
-    scores, _ = scorer.score()
-    Results(folder).add(config.steps, scores, scorer.how, time.time() - began)
+    scores, predictions = scorer.score()
+    taken = time.time() - began
+    Results(folder).add(config.steps, scores, scorer.how, taken, predictions)
     del scorer
     keras.backend.clear_session()
     gc.collect()  # a model and its functions refer to each other

@@ -67,7 +67,7 @@ def report_text(
     if scored:
         chosen = "" if split == SELECTION else f", chosen on {SELECTION}"
         parts += [f"At the best single checkpoint of each run{chosen}, in percent."]
-        parts += [scores_table(scored), *_footnotes(scored)]
+        parts += [scores_table(scored), *_footnotes(scored), *_not_learned(scored)]
         parts += ["### Two ways to choose the best", choices_table(scored)]
         if any(len(run.scores) > 1 for run in scored):
             parts += ["Best checkpoint of each task, the mean over its metrics:"]
@@ -176,6 +176,12 @@ def _footnotes(runs):
                 f"{other}, not of {run.results.split} of splits={run.config.splits}"
             )
     return lines
+
+
+def _not_learned(runs):
+    """Says of each run which tasks got one answer, if any."""
+    said = {run.name: run.results.not_learned(run.best_step) for run in runs}
+    return [f"{name}: {words}" for name, words in said.items() if words]
 
 
 def choices_table(runs: Sequence[ReportedRun]) -> str:

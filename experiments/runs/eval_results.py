@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,19 @@ from tfds_tasks.scores.averages import selection_score
 
 Scores = dict[str, dict[str, float]]  # {task: {metric: percent}}
 SELECTION = "validation"  # the split by which a checkpoint is chosen
+
+
+def one_answer(predictions: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Returns {task: its answer} of the tasks with the same answer to all examples.
+
+    >>> one_answer({"rte": ["entailment"] * 3, "cb": ["neutral", "contradiction"]})
+    {'rte': 'entailment'}
+    """
+    return {
+        task: texts[0]
+        for task, texts in predictions.items()
+        if len(texts) > 1 and len(set(texts)) == 1
+    }
 
 
 class Results:
@@ -48,15 +61,29 @@ class Results:
         }
         return {step: scores for step, scores in scored.items() if scores}
 
-    def add(self, step: int, scores: Scores, how: str, seconds: float) -> None:
-        """Keeps the scores of a step, beside those of other tasks at that step."""
+    def add(
+        self,
+        step: int,
+        scores: Scores,
+        how: str,
+        seconds: float,
+        predictions: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """Keeps the scores of a step, beside those of other tasks at that step.
+
+        With `predictions` also which tasks got one answer for all their examples.
+        """
         old = self.records.get(step, {})
+        alike = one_answer(predictions or {})
         if old.get("how", how) == how:
+            kept = old.get("one_answer", {}).items()
+            alike = {t: a for t, a in kept if t not in scores} | alike
             scores = {**old.get("scores", {}), **scores}
         self.records[step] = {
             "scores": scores,
             "how": how,
             "seconds": round(seconds, 1),
+            "one_answer": alike,
         }
         if not self._writes:
             return
@@ -131,7 +158,20 @@ class Results:
             lines.append(f"{averages.AVERAGES[name]}: {value:.2f}")
         lines.append(f"best single checkpoint: step {best}, average {means[best]:.2f}")
         lines.append(f"best checkpoint of each task: average {top:.2f}")
+        if alike := self.not_learned(best):
+            lines.append(f"at step {best} {alike}")
         return "\n".join(lines)
+
+    def not_learned(self, step: int) -> str | None:
+        """Names the tasks that got one answer for all examples at a step, if any.
+
+        Such a task is not learned, whatever its score.
+        """
+        alike = self.records.get(step, {}).get("one_answer")
+        if not alike:
+            return None
+        tasks = (f"{task} ({answer!r})" for task, answer in alike.items())
+        return f"not learned, one answer for all examples: {', '.join(tasks)}"
 
     def best_per_task(self) -> dict[str, int]:
         """Returns {task: the step at which its mean over metrics is highest}."""
