@@ -82,32 +82,47 @@ def run_all(
 def choose_rate(config: Config, runs: str, data_dir: str | None, short: int) -> dict:
     """Returns the rate and schedule of the lowest validation loss after short runs.
 
-    All of them are kept in search.json, and none is made twice.
+    First the rate, with the first schedule, then the schedule. All losses are kept in
+    search.json, and none is measured twice.
     """
-    path = os.path.join(runs, "search.json")
-    losses = {}
-    if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            losses = json.load(file)
-    tried = [{"learning_rate": r, "schedule": s} for s in SCHEDULES for r in RATES]
-    for choice in tried:
-        key = f"{choice['schedule']} {choice['learning_rate']:g}"
-        if key in losses:
-            continue
-        folder = os.path.join(runs, "search", key.replace(" ", "-"))
-        one = config.replace(
-            steps=short, checkpoint_every=short, **settings(choice, short)
-        )
-        train_run(one, folder, data_dir)
-        losses[key] = validation_loss(one, folder, data_dir)
+    losses = _Losses(config, runs, data_dir, short)
+    rate = min(RATES, key=lambda rate: losses.of(rate, SCHEDULES[0]))
+    schedule = min(SCHEDULES, key=lambda schedule: losses.of(rate, schedule))
+    return {"learning_rate": rate, "schedule": schedule}
+
+
+class _Losses:
+    """Validation losses after short runs, measured when they are first asked for."""
+
+    def __init__(self, config, runs, data_dir, short):
+        self._config, self._runs, self._data_dir = config, runs, data_dir
+        self._short, self._file = short, os.path.join(runs, "search.json")
+        self._known = {}
+        if tf.io.gfile.exists(self._file):
+            with tf.io.gfile.GFile(self._file) as file:
+                self._known = json.load(file)
+
+    def of(self, rate: float, schedule: str) -> float:
+        """Returns the loss with a rate and a schedule."""
+        key = f"{schedule} {rate:g}"
+        if key not in self._known:
+            self._known[key] = self._measure(rate, schedule)
+            with tf.io.gfile.GFile(self._file, "w") as file:
+                file.write(json.dumps(self._known, indent=1) + "\n")
+            print(f"{key}: validation loss {self._known[key]:.4f}", flush=True)
+        return self._known[key]
+
+    def _measure(self, rate, schedule):
+        folder = os.path.join(self._runs, "search", f"{schedule}-{rate:g}")
+        choice = {"learning_rate": rate, "schedule": schedule}
+        length = {"steps": self._short, "checkpoint_every": self._short}
+        config = self._config.replace(**length, **settings(choice, self._short))
+        train_run(config, folder, self._data_dir)
+        loss = validation_loss(config, folder, self._data_dir)
         tf.io.gfile.rmtree(folder)
         keras.backend.clear_session()
         gc.collect()  # a model and its functions refer to each other
-        with tf.io.gfile.GFile(path, "w") as file:
-            file.write(json.dumps(losses, indent=1) + "\n")
-        print(f"{key}: validation loss {losses[key]:.4f}", flush=True)
-    best = min(losses, key=losses.get)
-    return next(c for c in tried if f"{c['schedule']} {c['learning_rate']:g}" == best)
+        return loss
 
 
 def settings(choice: dict, steps: int) -> dict:
