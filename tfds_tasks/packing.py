@@ -22,7 +22,8 @@ import numpy as np
 MODES = ("off", "task", "mixed")
 POOL = 4096
 MOST_SEGMENTS = 32  # of a row, unless it is said
-SHORT = 8  # tokens: no row is expected to hold more examples than of this length
+# No row is expected to hold more examples than of these lengths, in tokens.
+SHORT, SHORT_IN_LONG_ROWS = 8, 16
 TRIES = 64  # rows looked at that have room for the inputs but not for the targets
 
 Rows = list[list[int]]  # the examples of each row, by their numbers
@@ -34,12 +35,12 @@ class Packing:
 
     Attributes:
         mode: "task", examples of one task in a row, or "mixed", any.
-        max_segments: examples of a row at most; by default one for each 8 tokens of
-            inputs, and no more than 32.
+        max_segments: examples of a row at most; by default one for each 16 tokens of
+            inputs and no more than 32, or one for each 8 where that is at most 8.
         pool: consecutive examples that are packed together.
 
     >>> Packing("task").segments(128), Packing("mixed", max_segments=5).segments(128)
-    (16, 5)
+    (8, 5)
     """
 
     mode: str
@@ -61,7 +62,8 @@ class Packing:
         """Returns how many examples a row of so many input tokens holds at most."""
         if self.max_segments is not None:
             return self.max_segments
-        return max(1, min(MOST_SEGMENTS, inputs_length // SHORT))
+        most = max(SHORT, inputs_length // SHORT_IN_LONG_ROWS)
+        return max(1, min(MOST_SEGMENTS, most, inputs_length // SHORT))
 
 
 class Room(NamedTuple):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from hypertf.t5 import target
+from hypertf.t5.packing import Segments
 from hypertf.t5.products import project
 from hypertf.t5.target import custom_gradient
 from hypertf.types import Tensor
@@ -30,42 +31,65 @@ def gated_product(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
     return FORMS[form](x, ops.cast(kernel, x.dtype), scales)
 
 
-def gated_by_token(x: Tensor, kernel: Tensor, scales: Tensor) -> Tensor:
-    """The same, each token with a grid of its own: scales [batch, length, d_r, d_c]."""
+def gated_by_segment(
+    x: Tensor, kernel: Tensor, scales: Tensor, segments: Segments, memory: bool = False
+) -> Tensor:
+    """The same for packed rows, in which each segment has a grid of its own.
+
+    scales [rows * segments, d_r, d_c]; `memory` if x is the encoder's output.
+    """
     scales = ops.cast(scales, x.dtype)
-    fan_in, fan_out = kernel.shape
-    _, length, d_r, d_c = scales.shape
-    if d_r == 1:
-        return project(x, kernel) * widen(scales[:, :, 0], fan_out)
-    if d_c == 1:
-        return project(x * widen(scales[:, :, :, 0], fan_in), kernel)
+    (fan_in, fan_out), (_, d_r, d_c) = kernel.shape, scales.shape
+    if d_r == 1 or d_c == 1:
+        of_tokens = ops.reshape(scales, (-1, 1, d_r * d_c))
+        of_tokens = segments.choose(of_tokens, memory)
+        if d_r == 1:
+            return project(x, kernel) * widen(of_tokens, fan_out)
+        return project(x * widen(of_tokens, fan_in), kernel)
+    # All rows of cells, [d_r, ...]: tokens, kernel and scales.
     parts = ops.transpose(ops.reshape(x, (-1, d_r, fan_in // d_r)), (1, 0, 2))
-    rows_of_cells = ops.reshape(ops.cast(kernel, x.dtype), (d_r, -1, fan_out))
-    by_row = ops.transpose(ops.reshape(scales, (-1, d_r, d_c)), (1, 0, 2))
-    y = _sum_of_rows(ops.matmul(parts, rows_of_cells), by_row)
-    return ops.reshape(y, (-1, length, fan_out))
+    kernels = ops.reshape(ops.cast(kernel, x.dtype), (d_r, -1, fan_out))
+    by_row = ops.transpose(segments.in_rows(scales), (2, 0, 1, 3))
+    y = _by_segment(parts, kernels, by_row, segments.own_as(x, memory))
+    return ops.reshape(y, (-1, x.shape[1], fan_out))
 
 
 @custom_gradient
-def _sum_of_rows(y: Tensor, scales: Tensor) -> tuple:
-    """Sum over rows of cells, y [d_r, tokens, out] scaled by [d_r, tokens, d_c]."""
-    d_r, _, d_c = scales.shape
-    cells = (d_r, -1, d_c, y.shape[2] // d_c)
+def _by_segment(x: Tensor, kernels: Tensor, scales: Tensor, own: Tensor) -> tuple:
+    """Sums the products of all rows of cells, each token scaled as its segment is.
 
-    # XLA scales and sums in one pass; otherwise each would be written to memory.
-    @tf.function(jit_compile=not target.current().mesh, autograph=False)
+    x [d_r, tokens, in / d_r], kernels [d_r, in / d_r, out], scales [d_r, rows,
+    segments, d_c], own [rows, length, segments], 1 where a token is of a segment.
+    Padding takes the scales of any.
+    """
+    (d_r, _, count, d_c), out = scales.shape, kernels.shape[2]
+    cells = (d_r, -1, d_c, out // d_c)
+    first = tf.range(tf.shape(own)[0])[:, None] * count
+    place = tf.reshape(first + tf.argmax(own, 2, tf.int32), [-1])  # of each token
+    y = tf.matmul(x, kernels)  # [d_r, tokens, out]
+
+    def of_tokens(scales):
+        scales = tf.reshape(scales, (d_r, -1, d_c))
+        return tf.expand_dims(tf.gather(scales, place, axis=1), 3)
+
+    # XLA looks up, scales and sums in one pass; otherwise each would be written.
+    @tf.function(jit_compile=True, autograph=False)
     def forward(y: Tensor, scales: Tensor) -> Tensor:
-        parts = ops.reshape(y, cells) * ops.expand_dims(scales, 3)
-        return ops.reshape(ops.sum(parts, axis=0), (-1, cells[2] * cells[3]))
+        total = tf.reduce_sum(tf.reshape(y, cells) * of_tokens(scales), axis=0)
+        return tf.reshape(total, (-1, out))
 
-    @tf.function(jit_compile=not target.current().mesh, autograph=False)
+    @tf.function(jit_compile=True, autograph=False)
     def gradients(upstream: Tensor, y: Tensor, scales: Tensor) -> tuple:
-        upstream = ops.reshape(upstream, (1, *cells[1:]))
-        of_y = ops.reshape(upstream * ops.expand_dims(scales, 3), y.shape)
-        return of_y, ops.sum(upstream * ops.reshape(y, cells), axis=3)
+        upstream = tf.reshape(upstream, (1, *cells[1:]))
+        of_scales = tf.reduce_sum(upstream * tf.reshape(y, cells), axis=3)
+        of_scales = tf.reshape(of_scales, (d_r, *own.shape[:2], d_c))
+        return tf.reshape(upstream * of_tokens(scales), y.shape), of_scales
 
     def gradient(upstream: Tensor) -> tuple:
-        return gradients(upstream, y, scales)
+        of_y, of_scales = gradients(upstream, y, scales)
+        of_x = tf.matmul(of_y, kernels, transpose_b=True)
+        of_kernels = tf.matmul(x, of_y, transpose_a=True)
+        return of_x, of_kernels, tf.matmul(own, of_scales, transpose_a=True), None
 
     return forward(y, scales), gradient
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 from keras import ops
 
 from hypertf.conditioning import options
-from hypertf.conditioning.grids import gated_by_token, gated_product
+from hypertf.conditioning.grids import gated_by_segment, gated_product
 from hypertf.conditioning.kernels import kernel_dims, site_names
 from hypertf.conditioning.method import Method
 from hypertf.conditioning.registry import register
@@ -227,8 +227,6 @@ class GridSites(Sites):
         before = place == "input"
         names = [name for name in self.gates if (name in ATTENTION) == before]
         gates = {name: self.gates[name](tokens) for name in names}
-        if self.segments is not None:  # [rows, segments, d_r, d_c]
-            gates = {name: self.segments.in_rows(g) for name, g in gates.items()}
         return gates or None
 
     def project(
@@ -237,10 +235,8 @@ class GridSites(Sites):
         gates = observed[name]
         if self.segments is None:
             return gated_product(x, kernel, gates)
-        d_r, d_c = gates.shape[2:]
-        gates = ops.reshape(gates, (-1, 1, d_r * d_c))  # of rows * segments
-        gates = self.segments.choose(gates, memory=name in OF_MEMORY)
-        return gated_by_token(x, kernel, ops.reshape(gates, (-1, x.shape[1], d_r, d_c)))
+        memory = name in OF_MEMORY
+        return gated_by_segment(x, kernel, gates, self.segments, memory)
 
     def by_segment(self, segments: Segments) -> Self:
         return GridSites(self.gates, segments)

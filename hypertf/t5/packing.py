@@ -56,7 +56,7 @@ class Segments:
         encoder's output.
         """
         x = self.in_rows(x)[:, :, 0]
-        return ops.matmul(self._own(x, memory), x)
+        return ops.matmul(self.own_as(x, memory), x)
 
     def inward(self, kernels: Tensor) -> Tensor:
         """Puts [rows * count, in, size] side by side: [rows, in, count * size]."""
@@ -74,7 +74,7 @@ class Segments:
     def only_own(self, x: Tensor, memory: bool = False) -> Tensor:
         """Leaves of x [rows, length, count * size] what is of each token's segment."""
         parts = ops.reshape(x, (-1, x.shape[1], self.count, x.shape[2] // self.count))
-        own = ops.expand_dims(self._own(x, memory), 3)
+        own = ops.expand_dims(self.own_as(x, memory), 3)
         return ops.reshape(parts * own, (-1, *x.shape[1:]))
 
     def extra_keys(self, x: Tensor) -> Tensor:
@@ -86,7 +86,8 @@ class Segments:
         x = ops.transpose(self.in_rows(x), (0, 2, 3, 1, 4))
         return ops.reshape(x, (-1, heads, extra * self.count, d_kv))
 
-    def _own(self, x, memory):
+    def own_as(self, x: Tensor, memory: bool = False) -> Tensor:
+        """Returns `own`, or with `memory` that of the memory, in the type of x."""
         return ops.cast(self.own_of_memory if memory else self.own, x.dtype)
 
 

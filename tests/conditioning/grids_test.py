@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from hypertf.conditioning import grids
+from hypertf.t5.packing import Segments
 from tests.helpers import relative_error
 
 GRIDS = [(1, 1), (6, 1), (1, 4), (6, 4), (2, 2), (24, 8)]
@@ -68,22 +69,29 @@ def test_product_in_bfloat16():
 
 
 @pytest.mark.parametrize("grid", [(1, 4), (3, 1), (3, 4)])
-def test_a_grid_for_each_token_equals_its_formula(grid):
+def test_a_grid_for_each_segment_equals_its_formula(grid):
     rng = np.random.default_rng(0)
     x = tf.constant(rng.normal(size=(2, 5, 6)), tf.float32)
     kernel = tf.constant(rng.normal(size=(6, 8)), tf.float32)
-    scales = tf.constant(rng.normal(size=(2, 5, *grid)), tf.float32)
+    scales = tf.constant(rng.normal(size=(4, *grid)), tf.float32)
+    own = tf.one_hot([[0, 0, 1, 1, -1], [0, 1, 1, 1, 1]], 2)  # one token is padding
+    segments = Segments(own, None, 2)
     repeats = 6 // grid[0], 8 // grid[1]
 
     def naive(x, kernel, scales):
-        wide = tf.repeat(tf.repeat(scales, repeats[0], axis=2), repeats[1], axis=3)
+        of_tokens = tf.einsum("bls,bsrc->blrc", own, tf.reshape(scales, (2, 2, *grid)))
+        wide = tf.repeat(tf.repeat(of_tokens, repeats[0], axis=2), repeats[1], axis=3)
         return tf.einsum("bli,io,blio->blo", x, kernel, wide)
 
+    def by_segment(x, kernel, scales):
+        return grids.gated_by_segment(x, kernel, scales, segments)
+
     results = []
-    for product in (grids.gated_by_token, naive):
+    for product in (by_segment, naive):
         with tf.GradientTape() as tape:
             tape.watch((x, kernel, scales))
             y = product(x, kernel, scales)
+            y *= tf.reduce_sum(own, axis=2, keepdims=True)  # padding may be anything
             loss = tf.reduce_sum(tf.square(y))
         results.append([y, *tape.gradient(loss, (x, kernel, scales))])
     for got, expected in zip(*results, strict=True):
