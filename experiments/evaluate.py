@@ -21,6 +21,7 @@ from absl import app, flags
 from experiments.runs import (
     components,
     config_file,
+    linear_head,
     on_mesh,
     program,
     server_files,
@@ -88,6 +89,7 @@ def evaluate(
         server_files.check(config, split, tasks)
     asked = on_mesh.asked(mesh_shape, layout, cores_per_replica, strategy, tpu)
     if asked is not None:
+        linear_head.check_no_mesh(config)
         asked.check_batch(batch_size)
         on_mesh.check_checkpoints(checkpoints)
     chief = asked is None or on_mesh.is_chief()
@@ -99,15 +101,16 @@ def evaluate(
     if asked is None:
         devices = training.make_strategy(strategy, tpu)
         training.check_batch_size(devices, batch_size)
-    scorer = Scorer(
-        config,
-        devices,
-        split=split,
-        tasks=tasks,
-        batch_size=batch_size,
-        data_dir=components.expand(data_dir),
-        asked=asked,
-    )
+    options = {
+        "split": split,
+        "tasks": tasks,
+        "batch_size": batch_size,
+        "data_dir": components.expand(data_dir),
+    }
+    if config.head == "linear":
+        scorer = linear_head.HeadsScorer(config, devices, **options)
+    else:
+        scorer = Scorer(config, devices, **options, asked=asked)
     if asked is not None:
         steps = on_mesh.agreed(steps, scorer.mesh)
     if chief:
@@ -154,7 +157,7 @@ def _score(scorer, model_dir, steps, results, say):
         scorer.load(model_dir, step)
         scores, predictions = scorer.score()
         results.write_predictions(step, predictions)
-        results.add(step, scores, scorer.how, time.time() - began)
+        results.add(step, scores, scorer.how, time.time() - began, predictions)
         say(f"step {step}, {time.time() - began:.0f} s", flush=True)
     return predictions
 

@@ -22,7 +22,14 @@ from experiments.configs import Config, config_names, get_config
 from experiments.configs.items import ITEMS, get_item
 from experiments.evaluate import evaluate
 from experiments.reports.item_table import ItemTable, write_item
-from experiments.runs import components, config_file, item_plan, nano_scale, program
+from experiments.runs import (
+    components,
+    config_file,
+    item_plan,
+    linear_head,
+    nano_scale,
+    program,
+)
 from experiments.runs import flags as run_flags
 from experiments.runs.eval_results import SELECTION, Results
 from experiments.runs.flags import flag_fields
@@ -90,7 +97,7 @@ def reproduce(
                 path = item_plan.run_folder(folder, name, seed)
                 made.append(path)
                 split = item_plan.split_of(described, row, scale)
-                config = config.replace(seed=seed)
+                config = item_plan.of_seed(described, row, config, folder, seed)
                 run_one(config, path, split, data_dir, strategy, tpu)
     tables = item_plan.table_folder(components.expand(output), item, scale, steps)
     table = write_item(described, folders, tables, scale, steps)
@@ -130,6 +137,8 @@ def run_one(
     `split` None, none is scored.
     """
     where = {"data_dir": data_dir, "strategy": strategy, "tpu": tpu}
+    if config.head == "linear":
+        config = linear_head.with_encoder(config)
     if not _is_trained(path, config):
         train_run(config, path, components.expand(data_dir), strategy, tpu)
     if split is None:
@@ -222,7 +231,8 @@ def commands(
         for name, config in configs.items():
             for seed in range(seeds):
                 path = item_plan.run_folder(folder, name, seed)
-                lines += [_train_line(name, config.replace(seed=seed), path)]
+                own = item_plan.of_seed(described, row, config, folder, seed)
+                lines += [_train_line(name, own, path)]
                 score = f"python -m experiments.evaluate --model_dir={path}"
                 lines += [f"{score} --checkpoints=all"]
                 if split != SELECTION:

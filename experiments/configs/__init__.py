@@ -5,6 +5,7 @@ from types import ModuleType
 
 from experiments.configs import (
     hyperdecoders,
+    hyperdecoders_encoder_only,
     hyperdecoders_texts,
     hyperformer,
     hyperformer_ablations,
@@ -21,7 +22,8 @@ from hypertf.names import unknown
 
 PAPERS = (
     *(hyperprompt, hyperformer, hyperformer_ablations, hyperformer_low_resource),
-    *(hyperformer_transfer, hyperdecoders, hyperdecoders_texts, hypergrid),
+    *(hyperformer_transfer, hyperdecoders, hyperdecoders_texts),
+    *(hyperdecoders_encoder_only, hypergrid),
 )
 
 

@@ -97,7 +97,8 @@ class Row:
     Where the paper prints one number for several metrics of a task, or does not say
     which half of MNLI it is of, the metric is called "score". Averages are "glue",
     "super_glue", "macro" (the mean of these two), "mrqa", "mrqa_out_of_domain",
-    "summarization", "nli", "overall"; "glue_metrics" is HyperFormer's, over metrics.
+    "summarization", "nli", "overall"; "glue_metrics" is HyperFormer's, over metrics;
+    "glue_without_stsb" is Hyperdecoders', of the other seven tasks.
 
     Attributes:
         name: also that of the configuration.
@@ -109,7 +110,7 @@ class Row:
             task, where it is not one run.
         of: the row whose runs the figures are of, if it is another's.
         starts_from: the row from whose run these start, where it is not from pretrained
-            weights.
+            weights; or whose encoder they classify by.
     """
 
     name: str
@@ -126,6 +127,11 @@ class Row:
             raise ValueError(
                 f"row {self.name}: figures of {splits}, expected one split"
             )
+
+    @property
+    def takes_encoder(self) -> bool:
+        """Whether it trains classifiers on the encoder of `starts_from`."""
+        return self.config is not None and self.config.head == "linear"
 
     @property
     def split(self) -> str:

@@ -16,6 +16,7 @@ from experiments.reports.reported_run import read_run
 from experiments.reports.seeds import Summary, p_text
 from experiments.reports.tables import markdown
 from experiments.runs.eval_results import SELECTION, Scores
+from tfds_tasks import get_task
 
 # {row: {seed: folders of the runs that make up the row}}.
 Folders = Mapping[str, Mapping[int, Sequence[str]]]
@@ -84,6 +85,8 @@ def _scores(item: Item, row: Row, folders: Sequence[str], scale: str) -> Scores:
             raise ValueError(missing)
         each = run.at_best_of_each_task() if item.best_of_each_task else {}
         together |= each or run.at_best_step()
+    if item.by_labels:
+        return {t: m for t, m in together.items() if get_task(t).choices is not None}
     return together
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import hypertf
 from experiments.configs import Config, Row, get_row
-from experiments.runs import components, config_file
+from experiments.runs import components, config_file, linear_head
 from experiments.runs.eval_results import SELECTION, Results, Scores
 from hypertf import analysis, conditioning
 from hypertf.t5 import Unallocated
@@ -98,10 +98,13 @@ class ReportedRun:
 
     def parameters(self) -> analysis.Parameters:
         """Counts parameters on a model without values, which needs no memory."""
-        t5 = components.t5_config(self.config)
-        tasks = components.make_mixture(self.config).num_tasks
+        mixture = components.make_mixture(self.config)
+        t5, tasks = components.t5_config(self.config), mixture.num_tasks
         options = self.config.conditioner_options
         with Unallocated():
+            if self.config.head == "linear":
+                heads = linear_head.make_model(self.config, mixture)
+                return linear_head.parameters(heads)
             method = conditioning.create(self.config.conditioner, t5, tasks, **options)
             return analysis.parameters(hypertf.T5(t5, conditioner=method))
 

@@ -44,6 +44,7 @@ class Run(Answerer):
             raise ValueError(
                 f"{folder}: {error}; expected a model_dir of experiments.train"
             ) from None
+        components.check_writes(self.config)
         self.mixture = components.make_mixture(self.config)
         self.step, why = chosen_step(folder, checkpoint)
         if beam_size is None:

@@ -50,9 +50,20 @@ def make_mixture(config: Config) -> Mixture:
 
 def training_mixture(config: Config, mixture: Mixture) -> Mixture:
     """Returns the part of a mixture that is trained; its tasks keep their ids."""
-    if config.train_tasks is None:
-        return mixture
-    names = [name.strip() for name in config.train_tasks.split(",")]
+    if config.train_tasks is not None:
+        names = [name.strip() for name in config.train_tasks.split(",")]
+        mixture = mixture.only(names)
+    return labelled(mixture) if config.head == "linear" else mixture
+
+
+def labelled(mixture: Mixture) -> Mixture:
+    """Returns the part of a mixture whose tasks are answered by one of their labels."""
+    names = [task.name for task in mixture.tasks if task.choices is not None]
+    if not names:
+        raise ValueError(
+            f"head='linear': no task of {mixture.name} is answered by one of its "
+            "labels; expected one at least"
+        )
     return mixture.only(names)
 
 
@@ -149,6 +160,7 @@ def t5_config(config: Config) -> hypertf.T5Config:
 
 def make_model(config: Config, mixture: Mixture) -> hypertf.T5:
     """Makes a fresh model, whose weights the seed decides."""
+    check_writes(config)
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
     t5 = t5_config(config)
@@ -161,6 +173,15 @@ def make_model(config: Config, mixture: Mixture) -> hypertf.T5:
         rematerialize=config.rematerialize,
         loop_layers=config.loop_layers,
     )
+
+
+def check_writes(config: Config) -> None:
+    """Refuses a run of classifiers where a T5 is wanted that answers in text."""
+    if config.head != "decoder":
+        raise ValueError(
+            f"head={config.head!r}: classifiers on an encoder write no text; expected "
+            f"experiments.evaluate, or the run whose encoder it is, {config.init}"
+        )
 
 
 def check_init(config: Config) -> None:
@@ -205,9 +226,10 @@ def make_train_step(
     mixture: Mixture,
     strategy: tf.distribute.Strategy,
     jit_compile: bool = False,
+    kind: type[TrainStep] = TrainStep,
 ) -> TrainStep:
     """Makes the step with the loss and the micro-batches that the run has."""
-    return TrainStep(
+    return kind(
         model,
         optimizer,
         mixture.num_tasks,

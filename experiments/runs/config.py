@@ -15,6 +15,7 @@ PRECISIONS = ("float32", "mixed_bfloat16")
 NORMALIZATIONS = ("target_size", "tokens", "sum")
 BATCH_UNITS = ("rows", "examples", "tokens")
 DECODING = ("greedy", "beam", "rank", "task")
+HEADS = ("decoder", "linear")
 
 
 def setting(
@@ -72,6 +73,11 @@ class Config:
     )
     loop_layers: bool = setting(
         False, "Run blocks that are alike as a loop: a deep model compiles sooner."
+    )
+    head: str = setting(
+        "decoder",
+        "What is trained to answer: the decoder, or linear: a classifier for each task "
+        "on the encoder of init, which stays as it is.",
     )
     # The data.
     mixture: str = setting(
@@ -202,6 +208,7 @@ class Config:
         if self.batch_unit == "rows" and self.batch_size % self.microbatches:
             self._complain("microbatches", f"a divisor of batch_size={self.batch_size}")
         self._check_packing()
+        self._check_head()
         if self.conditioner_options.get("trains") == "task-vectors" and (
             self.weight_decay  # which moves vectors that are not drawn
         ):
@@ -216,6 +223,12 @@ class Config:
             self._complain("per_batch", f"False with packing={self.packing!r}")
         if self.packing == "off" and self.max_segments is not None:
             self._complain("max_segments", "none with packing='off'")
+
+    def _check_head(self):
+        if self.head == "linear" and self.packing != "off":
+            self._complain("packing", "'off' with head='linear'")
+        if self.head == "linear" and self.label_smoothing:
+            self._complain("label_smoothing", "0 with head='linear'")
 
     @property
     def rows(self) -> int:
@@ -294,6 +307,7 @@ def _is_integer(value, least):
 
 
 _CHOICES = {
+    "head": HEADS,
     "precision": PRECISIONS,
     "optimizer": OPTIMIZERS,
     "schedule": SCHEDULES,

@@ -33,7 +33,7 @@ def plan(
                 f"rows: {name!r} is no row of {item.key}, expected some of "
                 f"{', '.join(known)}"
             )
-    chosen = [known[name] for name in rows] if rows else known.values()
+    chosen = _with_encoders(known, rows) if rows else known.values()
     if scale == "nano":
         planned = {row.name: nano_scale.nano_runs(row, steps) for row in chosen}
     else:
@@ -42,6 +42,16 @@ def plan(
         row: {name: _started(config, init) for name, config in configs.items()}
         for row, configs in planned.items()
     }
+
+
+def _with_encoders(known, names):
+    """The rows of these names, each after the one whose encoder it takes."""
+    chosen = []
+    for name in names:
+        source = known[name].starts_from if known[name].takes_encoder else None
+        chosen += [r for r in known.values() if source and source in (r.name, r.of)]
+        chosen.append(known[name])
+    return list({row.name: row for row in chosen}.values())
 
 
 def _full(configs, steps):
@@ -89,10 +99,19 @@ def sources(
     """Lists the runs of other items that runs start from: {row: {source: config}}."""
     found = {}
     for row in item.rows:
-        if row.starts_from and row.name in planned:
+        if row.starts_from and row.name in planned and not row.takes_encoder:
             configs = _full(runs_of(get_row(row.starts_from)), steps)
             found[row.name] = {n: _started(c, init) for n, c in configs.items()}
     return found
+
+
+def of_seed(item: Item, row: str, config: Config, folder: str, seed: int) -> Config:
+    """Returns a run's configuration with a seed, and the encoder of that seed."""
+    config = config.replace(seed=seed)
+    (found,) = [r for r in item.rows if r.name == row]
+    if not found.takes_encoder:
+        return config
+    return config.replace(init=run_folder(folder, found.starts_from, seed))
 
 
 def check_seeds(seeds: int) -> None:

@@ -24,7 +24,7 @@ def nano_runs(row: Row, steps: int | None = None) -> dict[str, Config]:
     >>> len(nano_runs(get_row("hypergrid_base_multi_model")))
     11
     """
-    if row.starts_from:
+    if row.starts_from and not row.takes_encoder:
         raise ValueError(
             f"scale='nano': {row.name} starts from a run of other tasks, "
             f"{row.starts_from}; expected scale='full'"
@@ -36,6 +36,7 @@ def nano_runs(row: Row, steps: int | None = None) -> dict[str, Config]:
         learning_rates=full.learning_rates,
         train_rows=full.train_rows,
         per_batch=full.per_batch,
+        head=full.head,
         paper=row.name,
     )
     name = row.of or row.name

@@ -14,7 +14,7 @@ from experiments.runs.config import Config
 from experiments.runs.on_mesh import Asked
 from hypertf.conditioning.task_tables import fill_untrained, task_tables
 from hypertf.training import Predictor, RunFolder
-from tfds_tasks import buckets
+from tfds_tasks import Mixture, Task, buckets
 from tfds_tasks.batches import tokens
 from tfds_tasks.scores import best_over_chunks
 
@@ -72,7 +72,7 @@ class Scorer:
         # What is split over a mesh is never made whole.
         scope = hypertf.t5.Unallocated() if asked else self._strategy.scope()
         with scope:
-            self.model = components.make_model(config, mixture)
+            self.model = self._make_model(config, mixture)
         if asked is not None:
             asked.plan(config, self.model, batch_size)
         self.untrained = self._untrained(mixture)
@@ -97,7 +97,10 @@ class Scorer:
                 reasons[task.name] = f"as the labels of {self.split} are hidden"
         return reasons
 
-    def _untrained(self, mixture):
+    def _make_model(self, config: Config, mixture: Mixture) -> hypertf.T5:
+        return components.make_model(config, mixture)
+
+    def _untrained(self, mixture: Mixture) -> list[int]:
         """Ids whose vectors no task trained, where the method has any."""
         names = transfer.untrained(mixture) if task_tables(self.model) else []
         if names and self._asked is not None:
@@ -190,9 +193,13 @@ class Scorer:
 
         return self._by_parts(mixture, write)
 
-    def _rank(self, task):
+    def _targets(self, task: Task) -> np.ndarray:
+        """What a task's choices are as targets, [choices, length]."""
         length = self.config.targets_length
-        targets = tokens(list(task.choices), self.vocabulary, length).numpy()
+        return tokens(list(task.choices), self.vocabulary, length).numpy()
+
+    def _rank(self, task):
+        targets = self._targets(task)
 
         def rank(make, total):
             scores = self._predictor.rank(make, targets, total, task.name)

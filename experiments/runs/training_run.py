@@ -2,13 +2,21 @@
 
 import sys
 import time
+from types import ModuleType
 
 import tensorflow as tf
 from absl import logging
 from tensorflow.experimental import dtensor
 
 import hypertf
-from experiments.runs import chunks, components, config_file, on_mesh, transfer
+from experiments.runs import (
+    chunks,
+    components,
+    config_file,
+    linear_head,
+    on_mesh,
+    transfer,
+)
 from experiments.runs.config import Config
 from hypertf import training
 from hypertf.mesh.step import MeshStep
@@ -34,6 +42,7 @@ def train_run(
     mesh = None
     if asked is not None:
         check_unpacked(config)
+        linear_head.check_no_mesh(config)
         asked.check(config)
         mesh, strategy = asked.start(), "one_device"
     strategy = training.make_strategy(strategy, tpu)
@@ -41,6 +50,8 @@ def train_run(
         training.check_batch_size(strategy, config.batch_size, config.microbatches)
     modules.import_modules(config.module_import)
     config = components.with_declarations(config, data_dir)
+    if config.head == "linear":
+        config = linear_head.with_encoder(config)
     vocabulary = components.make_vocabulary(config)
     mixture = components.make_mixture(config)
     vocabulary.check_fits(components.t5_config(config).vocab_size)
@@ -53,6 +64,8 @@ def train_run(
     config = components.with_steps(config, trained, data_dir, fill)
     components.check_init(config)
     transfer.check(config, mixture, on_mesh=asked is not None)
+    if config.head == "linear":
+        linear_head.check(config, mixture)
     check_model(config, mixture, asked)
     chief = training.is_chief(strategy) if mesh is None else not dtensor.client_id()
     folder = RunFolder(model_dir, config.keep, writes=chief)
@@ -67,12 +80,12 @@ def train_run(
         # What is split over a mesh is never made whole.
         scope = strategy.scope() if mesh is None else hypertf.t5.Unallocated()
         with scope:
-            model = components.make_model(config, mixture)
+            model = makers(config).make_model(config, mixture)
         with strategy.scope():
             optimizer = components.make_optimizer(config)
         made = config, model, optimizer, mixture
         if asked is None:
-            step = components.make_train_step(*made, strategy)
+            step = makers(config).make_train_step(*made, strategy)
         else:
             step = asked.make_step(*made, mesh, values=not folder.steps())
         start = begin(step, folder, config, mixture, vocabulary, data_dir)
@@ -83,7 +96,7 @@ def train_run(
             )
         loop = Loop(
             step,
-            components.make_dataset(config, mixture, vocabulary, data_dir),
+            makers(config).make_dataset(config, mixture, vocabulary, data_dir),
             folder,
             steps=config.steps,
             batch_size=config.rows if config.packing == "off" else None,
@@ -106,6 +119,11 @@ def train_run(
     return reached
 
 
+def makers(config: Config) -> ModuleType:
+    """Returns the module that makes model, step and data of a run."""
+    return linear_head if config.head == "linear" else components
+
+
 def _ignore(record):
     """Of several processes one tells."""
 
@@ -126,7 +144,7 @@ def check_model(
     And with the mesh that is asked for.
     """
     with hypertf.t5.Unallocated():
-        model = components.make_model(config, mixture)
+        model = makers(config).make_model(config, mixture)
     components.check_rates(config, model)
     check_packs(config, model)
     if asked is not None:
@@ -199,7 +217,9 @@ def begin(
             print(transfer.load(step.model, *given), flush=True)
         else:
             print(step.load(config.init), flush=True)
-    counted = hypertf.analysis.parameters(step.model)
+    linear = config.head == "linear"
+    count = linear_head.parameters if linear else hypertf.analysis.parameters
+    counted = count(step.model)
     logging.debug("\n%s", counted)
     more = f", {counted.times:.4g} times the plain T5's" if counted.added else ""
     trained = "all" if counted.trained == counted.total else f"{counted.trained:,}"

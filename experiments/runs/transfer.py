@@ -27,7 +27,7 @@ ROWS = 16  # of a new task, by which the nearest is found
 
 def is_needed(config: Config, mixture: Mixture) -> bool:
     """Whether `config.init` is a run of this method with other tasks, or ids."""
-    old = _read(config.init)
+    old = config_of(config.init)
     same_method = old is not None and old.conditioner == config.conditioner != "none"
     if not same_method:
         if config.init_tasks:
@@ -50,7 +50,7 @@ def check(config: Config, mixture: Mixture, on_mesh: bool = False) -> None:
         _check_trained(config, mixture, ())
         return
     if not is_needed(config, mixture):
-        old = _read(config.init)
+        old = config_of(config.init)
         known = () if old is None else components.make_mixture(old).identities
         _check_trained(config, mixture, known)
         return
@@ -59,7 +59,7 @@ def check(config: Config, mixture: Mixture, on_mesh: bool = False) -> None:
             f"init={config.init!r} is a run of other tasks: expected no mesh; start it "
             "on one device, for one step"
         )
-    old = components.make_mixture(_read(config.init))
+    old = components.make_mixture(config_of(config.init))
     sources(config.init_tasks, mixture, old)
     _check_trained(config, mixture, (*old.identities, *config.init_tasks))
 
@@ -108,7 +108,7 @@ def load(
     data_dir: str | None = None,
 ) -> str:
     """Fills a model from `config.init`; says what it did with each task's row."""
-    old_config = _read(config.init)
+    old_config = config_of(config.init)
     old_mixture = components.make_mixture(old_config)
     alike = {name: getattr(config, name) for name in ("precision", "loop_layers")}
     other = components.make_model(old_config.replace(**alike), old_mixture)
@@ -206,8 +206,8 @@ def _in_words(source, task):
     return "kept" if source == task else f"starts as {source}"
 
 
-def _read(init):
-    """The configuration of the run that `init` is, None if it is none."""
+def config_of(init: str | None) -> Config | None:
+    """Reads the configuration of the run that `init` is, None if it is none."""
     if init is None:
         return None
     folder = init if tf.io.gfile.isdir(init) else os.path.dirname(init)

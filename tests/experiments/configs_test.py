@@ -88,6 +88,13 @@ def check_the_split_of_the_figures(name):
         "hypergrid_11b_lg": "test",  # only of the servers
         "hyperdecoder_large_glue_dev": "validation",
         **{
+            f"hyperdecoder_large_glue_{which}": "validation"  # Table 7
+            for which in (
+                *("encoder_decoder", "encoder_only"),
+                *("adapters_encoder_decoder", "adapters_encoder_only"),
+            )
+        },
+        **{
             f"hyperformer_plus_plus_{size}_r{r}": "validation"  # Table 7
             for size in ("small", "base")
             for r in (8, 16, 32)
@@ -191,6 +198,21 @@ def test_hyperformer_as_in_its_section_3():
     # Of the public code: a sum is clipped, and elements are dropped one by one.
     assert (config.loss_normalization, config.clip_norm) == ("sum", 1.0)
     assert not config.shared_dropout
+
+
+def test_norms_of_hyperformers_adapters_start_as_in_its_public_code():
+    trained = [
+        configs.get_config(name)
+        for name in OF_PAPERS
+        if name.startswith("hyperformer_")
+        and (
+            "adapters" in configs.get_config(name).conditioner
+            or "conditional_norm" in configs.get_config(name).conditioner_options
+        )
+    ]
+    assert len(trained) > 20
+    for config in trained:
+        assert config.conditioner_options["initial_scale"] == 1.0, config.paper
 
 
 def test_hyperdecoders_as_in_their_section_3_2():
