@@ -11,7 +11,6 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 # Pretrained weights and prepared data for `real`.
 SHARED ?= $(or $(HYPERTF_SHARED),../shared)
-REAL = $(VENV)/bin/python -m experiments
 
 .PHONY: quickstart compare real test test-quick test-serving test-tpu test-mesh lint docs bench
 
@@ -22,16 +21,12 @@ quickstart: $(VENV)/.installed
 compare: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.compare
 
-# T5 1.1-small on real tasks, plain and with HyperPrompt: an hour on 2 cores.
+# T5 1.1-small on real tasks, plain and with HyperPrompt, and plain without packing:
+# goes on where it was stopped.
 real: $(VENV)/.installed
 	$(VENV)/bin/python $(SHARED)/tools/unpack_weights.py out/t5.1.1-small
-	for config in real_small real_small_hyperprompt_global; do \
-	  $(REAL).train --config=$$config --model_dir=out/$$config --profile \
-	    --init=out/t5.1.1-small --data_dir=$(SHARED)/data/tfds && \
-	  $(REAL).evaluate --model_dir=out/$$config --data_dir=$(SHARED)/data/tfds || exit 1; \
-	done
-	$(REAL).report --model_dir=out/real_small,out/real_small_hyperprompt_global \
-	  --output=out/real
+	$(VENV)/bin/python -m experiments.results.real_small.driver \
+	  --init=out/t5.1.1-small --data_dir=$(SHARED)/data/tfds
 
 # A file stays in one process, so what its tests share is made once.
 PYTEST = $(VENV)/bin/python -m pytest $(TESTS) -n $(JOBS) --dist loadfile \

@@ -9,6 +9,8 @@ import hypertf
 from hypertf.conditioning import create
 from hypertf.conditioning.adapter_sites import ACTIVATIONS
 from hypertf.t5.sites import PLAIN
+from hypertf.testing import Case
+from hypertf.testing.packing import check_packed
 from tests.helpers import mixed_batch, relative_error, tiny_config, tiny_model
 
 ADAPTERS = {
@@ -52,6 +54,15 @@ def test_every_adapter_has_a_choice_of_activation(method):
     assert relative_error(baked(mixed_batch()), logits[default]) < 1e-6
     with pytest.raises(ValueError, match="activation='gelu', expected one of 'relu'"):
         create(method, tiny_config(), 3, **{**ADAPTERS[method], "activation": "gelu"})
+
+
+@pytest.mark.parametrize(
+    ("method", "activation"),
+    [("adapters", "relu"), ("hyperformer++", "swish"), ("hyperdecoder", "gelu_new")],
+)
+def test_packed_rows_have_the_activation_that_is_chosen(method, activation):
+    options = {**ADAPTERS[method], "activation": activation}
+    assert check_packed(Case(method, options)) is None
 
 
 def test_where_the_norm_of_trained_adapters_starts_is_an_option():

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import tensorflow as tf
 
 from experiments.runs.eval_results import Results
 
@@ -65,7 +66,7 @@ def test_no_score_at_all(tmp_path):
         results.best_step()
 
 
-def test_mnli_counts_once(tmp_path):
+def test_mnli_counts_once(tmp_path, monkeypatch):
     """By the mean over all names the first would be best: 71.25 to 70."""
 
     def scores(mnli, mismatched, rte):
@@ -76,8 +77,33 @@ def test_mnli_counts_once(tmp_path):
             "glue/rte": {"accuracy": rte},
         }
 
+    shown = {}  # by TensorBoard
+    monkeypatch.setattr(
+        tf.summary,
+        "scalar",
+        lambda name, value, step: shown.update({(name, step): value}),
+    )
     results = Results(tmp_path)
     results.add(10, scores(80.0, 75.0, 50.0), "greedy", 1.0)
     results.add(20, scores(70.0, 70.0, 70.0), "greedy", 1.0)
     assert results.averages() == {10: 63.75, 20: 70.0}
     assert results.best_step() == 20
+    assert [shown["validation/average", step] for step in (10, 20)] == [63.75, 70.0]
+    # Of 77.5, the mean of MNLI's halves at 10, and RTE's 70.
+    assert "best checkpoint of each task: average 73.75" in results.text()
+
+
+def test_a_task_with_one_answer_is_named_as_not_learned(tmp_path):
+    results = Results(tmp_path)
+    answers = {A: ["yes", "yes", "yes"], B: ["yes", "no", "yes"]}
+    scores = {A: {"accuracy": 66.0}, B: {"f1": 60.0}}
+    results.add(5, scores, "greedy", 1.0, answers)
+    words = f"not learned, one answer for all examples: {A} ('yes')"
+    assert results.not_learned(5) == words and words in results.text()
+    assert Results(tmp_path).not_learned(5) == words  # as read again
+    # Another task at that step leaves it, the same task scored anew does not.
+    results.add(5, {B: {"f1": 61.0}}, "greedy", 1.0, {B: ["no", "no"]})
+    assert results.not_learned(5) == f"{words}, {B} ('no')"
+    results.add(5, {A: {"accuracy": 67.0}}, "greedy", 1.0, {A: ["yes", "no"]})
+    assert A not in results.not_learned(5)
+    assert Results(tmp_path / "other").not_learned(5) is None

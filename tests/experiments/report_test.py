@@ -240,6 +240,17 @@ def test_mnli_beside_papers_that_print_one_number():
     }
 
 
+def test_mnli_counts_once_in_the_mean_over_tasks():
+    scores = {
+        "glue/mnli": {"accuracy": 90.0},
+        "glue/mnli_matched": {"accuracy": 82.0},
+        "glue/mnli_mismatched": {"accuracy": 78.0},
+        "glue/rte": {"accuracy": 60.0},
+    }
+    cells = paper_comparison.average_cells(scores)
+    assert cells[paper_comparison.OVER_TASKS, ""] == (70.0, None)
+
+
 @pytest.mark.parametrize(
     ("name", "averages"),
     [
@@ -277,6 +288,7 @@ def test_the_checkpoint_is_chosen_on_validation(tmp_path):
     chosen = lines_of(text, "run", "best single checkpoint")[0]
     assert chosen[2:] == ["200", "57.00"]
     # Of A it is the step 200 as well, of B 300.
+    assert lines_of(text, A, "61.00") == [[A, "61.00", "200"]]
     assert lines_of(text, B, "99.00") == [[B, "99.00", "300"]]
     assert lines_of(text, "run", "best of each task")[0][3] == "80.00"
 

@@ -15,7 +15,7 @@ from absl import app, flags
 
 from experiments import train as program
 from experiments.configs import get_config
-from experiments.runs import components, config_file
+from experiments.runs import components, config_file, training_run
 from experiments.runs import flags as run_flags
 from experiments.train import train
 from hypertf.training import RunFolder, checkpoint_steps, read_log
@@ -295,6 +295,17 @@ def test_bad_flags_are_named_and_leave_no_trace(arguments, words, data_dir, tmp_
         train(parsed(*small, *arguments), model_dir, data_dir=data_dir)
     assert words in str(error.value)
     assert not model_dir.exists()
+
+
+def test_a_line_says_how_long_it_takes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(training_run, "SECONDS_BETWEEN_LINES", 0)
+    follow = training_run.Followers(RunFolder(tmp_path), steps=100)
+    speed = dict.fromkeys(training_run.OF_SPEED, 8.0)
+    record = {"step": 20, "loss": 1.5, "learning_rate": 0.1, "task_loss": {}, **speed}
+    follow({**record, "seconds_per_step": 2.0})
+    follow({**record, "seconds_per_step": 2.0, "step": 100})  # says itself that it ends
+    printed = capsys.readouterr().out
+    assert printed == "step 20 of 100, loss 1.500, about 3 minutes left\n"
 
 
 def test_no_folder():

@@ -175,6 +175,17 @@ def test_what_adapters_read_and_write(golden, monkeypatch):
             assert close(np.asarray(got)[where], expected[where]), f"{name}/{way}"
 
 
+def test_a_golden_of_large_values(tmp_path):
+    """A larger final norm makes the logits larger, and what is rounded in them."""
+    golden = Golden(FOLDERS[0].values[0], tmp_path)
+    norm = named_weights(golden.model)["decoder/rms_norm/scale"]
+    norm.assign(norm * 1024)
+    for inputs, pick in golden.runs():
+        expected = 1024 * pick(golden.io["logits"])
+        assert np.abs(expected).max() > 70
+        assert close(golden.model(inputs), expected)
+
+
 def has_head(folder):
     c = json.loads((folder / "config.json").read_text())
     return not c["t5"]["tie_word_embeddings"]
@@ -221,6 +232,8 @@ def test_a_golden_with_tied_embeddings(tmp_path, stored):
         pytest.skip("every golden is tied, and tested above")
     golden = tied(untied[0], tmp_path / "tied", stored)
     assert golden.config.tie_embeddings
+    for alias in ("shared.weight", "lm_head.weight", "decoder.embed_tokens.weight"):
+        assert golden.ours()[alias] == "shared/embedding"
     test_every_tensor_has_its_weight(golden)
     test_what_trains(golden)
     test_gradients(golden)
