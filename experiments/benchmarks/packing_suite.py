@@ -2,8 +2,8 @@
 
 The examples are those of the GLUE and SuperGLUE tasks whose data is prepared, drawn as
 training draws them. A step has as many rows packed as padded: what is compared is the
-examples that it gets through in a second. With them, how full packed rows are, and the
-rate at which the input pipeline makes them.
+examples that it gets through in a second. With them, how full packed rows are, the
+rate at which the input pipeline makes them, and evaluation by parts of like length.
 """
 
 import gc
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 import hypertf
-from experiments.benchmarks import input_suite, timing
+from experiments.benchmarks import answering, input_suite, timing
 from experiments.reports.tables import aligned
 from hypertf.training import TrainStep
 from tfds_tasks import Mixture, Vocabulary, packing
@@ -49,14 +49,16 @@ def run(options: timing.Options) -> dict:
             ratios = (timing.times(r["ratio"], r["error"]) for r in rows.values())
             print(f"{operation}: {', '.join(ratios)} x padded", flush=True)
             gc.collect()  # a model and its functions refer to each other
+    answered = answering.measure(*data, options)
     rates = pipeline(*data, options)
     report(operations, fills, rates)
+    answering.report(answered)
     return {
         "size": options.size,
         "vocabulary": options.vocabulary,
         "tasks": [task.name for task in data[0].tasks],
         "shapes": {str(length): shape for length, shape in SHAPES.items()},
-        "operations": operations,
+        "operations": {**operations, "evaluation": answered},
         "fill": {
             str(length): {mode: share(of) for mode, of in by_mode.items()}
             for length, by_mode in fills.items()

@@ -10,6 +10,7 @@ import pytest
 import hypertf
 from experiments.bench import bench
 from experiments.benchmarks import (
+    answering,
     decode_suite,
     method_suite,
     packing_suite,
@@ -65,6 +66,8 @@ def test_packing_suite_compares_examples(data_dir, monkeypatch, capsys):
     monkeypatch.setattr(packing_suite, "WANTED", {64: 1.5})
     monkeypatch.setattr(packing_suite, "DRAWN", 64)
     monkeypatch.setattr(packing_suite, "POOL", 64)
+    monkeypatch.setattr(answering, "EXAMPLES", 64)
+    monkeypatch.setattr(answering, "BATCH", 8)
     (system,) = only = ("hyperprompt-global",)
     options = timing.Options("t5-nano", 2, only, data_dir=data_dir)
     results = packing_suite.run(options)
@@ -77,8 +80,11 @@ def test_packing_suite_compares_examples(data_dir, monkeypatch, capsys):
         assert row["examples"] > 2 and row["examples_per_second"] == pytest.approx(rate)
         assert 0.5 < results["fill"]["64"][mode]["inputs"] <= 1
         assert results["input"][mode] > 0
+    answered = results["operations"]["evaluation"]
+    assert answered["padded"]["ratio"] == 1.0 and answered["by length"]["ratio"] > 0
     printed = capsys.readouterr().out
     assert "measuring nano instead" in printed and "of the inputs'" in printed
+    assert "evaluation by length" in printed
 
 
 @pytest.mark.slow
