@@ -117,6 +117,10 @@ class ReportedRun:
         """Takes the median in the log, whose first number has the time of compiling."""
         return statistics.median(record[key] for record in self.log)
 
+    def least(self, key: str) -> float:
+        """Takes the least in the log: of a time, what other programs took none of."""
+        return min(record[key] for record in self.log)
+
     def minutes(self) -> float:
         """Adds up the minutes of training, without those of saving checkpoints."""
         steps = np.diff([0, *(record["step"] for record in self.log)])
