@@ -9,7 +9,7 @@ from keras import ops
 from hypertf.t5 import target
 from hypertf.t5.config import T5Config
 from hypertf.t5.layer import Layer
-from hypertf.t5.products import project, project_on_rows
+from hypertf.t5.products import cast_once, project, project_on_rows
 from hypertf.t5.target import custom_gradient
 from hypertf.t5.weights import add_weight, kept_weight, normal
 from hypertf.types import Tensor
@@ -61,12 +61,15 @@ class Embedding(Layer):
         *rows, table = _embed(self.embedding.value, *tokens)
         return *[ops.cast(x, self.compute_dtype) for x in rows], table
 
-    def logits(self, x: Tensor, table: Tensor | None = None) -> Tensor:
+    def logits(
+        self, x: Tensor, table: Tensor | None = None, training: bool = False
+    ) -> Tensor:
         """Multiplies x [batch, length, d_model] by the table, scaled as T5 1.0 does."""
         x = x * ops.cast(self.config.d_model**-0.5, x.dtype)
         if self.head is not None:
             return project(x, self.head)
-        return project_on_rows(x, self.embedding if table is None else table)
+        table = self.embedding if table is None else table
+        return project_on_rows(x, cast_once(table, x.dtype) if training else table)
 
     def keep_head(self) -> keras.Variable:
         """Lays the table out as a kernel [d_model, vocab], which is read faster.

@@ -1,10 +1,11 @@
 """Attention for devices that wait for memory: little is stored, some computed twice.
 
 What attention stores of size [batch, heads, query, key] decides how long a training
-step takes on a TPU. Here that is one tensor, the exponentials in the compute type: the
-logits are computed once for their maximum and again for the exponentials, relative
-position and mask are never added up for the whole batch, the division by the sum comes
-after the product with the values, and the gradient is written out.
+step takes on a TPU. Here nothing of that size outlives the pass that made it: the
+logits are computed once for their maximum, again for the exponentials, and a third time
+for those of the backward pass; relative position and mask are never added up for the
+whole batch, the division by the sum comes after the product with the values, and the
+gradient is written out.
 """
 
 from typing import NamedTuple
@@ -37,6 +38,11 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Bias) -> Tensor:
     return _attend_with_relative(queries, keys, values, bias)
 
 
+def barrier(*tensors: Tensor) -> list[Tensor]:
+    """Returns the same tensors; the compiler moves nothing past this place."""
+    return gen_xla_ops.xla_optimization_barrier(input=list(tensors))
+
+
 def _attend(queries, keys, values, mask):
     @tf.custom_gradient
     def run(queries, keys, values):
@@ -59,11 +65,11 @@ def _attend_with_relative(queries, keys, values, bias):
         def gradient(upstream):
             slope, of_values = slopes(upstream)
             # Summed here and now: later, all layers' slopes would have to be kept.
-            (slope,) = _barrier(slope)
+            (slope,) = barrier(slope)
             of_relative = _float32(slope)
             if relative.shape[0] == 1:
                 of_relative = tf.reduce_sum(of_relative, 0, keepdims=True)
-            slope, of_relative = _barrier(slope, of_relative)
+            slope, of_relative = barrier(slope, of_relative)
             return *_products((slope, of_values), queries, keys), of_relative
 
         return output, gradient
@@ -74,16 +80,20 @@ def _attend_with_relative(queries, keys, values, bias):
 def _forward(queries, keys, values, added):
     """The output, and a function from its gradient to those of logits and values."""
     # Behind a barrier, or the compiler would store the logits to compute them once.
-    (again,) = _barrier(queries)
+    (again,) = barrier(queries)
     top = tf.reduce_max(_logits(again, keys, added), -1, keepdims=True)
-    (top,) = _barrier(top)
+    (top,) = barrier(top)
     weights = tf.exp(_logits(queries, keys, added) - top)
     total = tf.reduce_sum(weights, -1, keepdims=True)  # [batch, heads, query, 1]
-    weights, total = _barrier(tf.cast(weights, values.dtype), total)
+    weights, total = barrier(tf.cast(weights, values.dtype), total)
     output = tf.matmul(_float32(weights), _float32(values)) / total
     output = tf.cast(output, values.dtype)
 
     def slopes(upstream):
+        # To keep the weights from the forward pass would cost more than a product.
+        again, upstream = barrier(queries, upstream)
+        weights = tf.exp(_logits(again, keys, added) - top)
+        (weights,) = barrier(tf.cast(weights, values.dtype))
         up = _float32(upstream)
         mean = tf.reduce_sum(up * _float32(output), -1, keepdims=True)
         of_weights = tf.matmul(up, _float32(values), transpose_b=True)
@@ -111,8 +121,3 @@ def _logits(queries, keys, added):
 
 def _float32(x):
     return tf.cast(x, tf.float32)
-
-
-def _barrier(*tensors):
-    """The same tensors; the compiler moves nothing past this place."""
-    return gen_xla_ops.xla_optimization_barrier(input=list(tensors))

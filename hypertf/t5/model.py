@@ -23,7 +23,7 @@ from hypertf.t5.inputs import (
     TASK_IDS,
 )
 from hypertf.t5.packing import mode_of, packed_rows
-from hypertf.t5.products import project
+from hypertf.t5.products import cast_once, project
 from hypertf.t5.sites import StackSites
 from hypertf.t5.stacks import Stack, mask_bias
 from hypertf.types import Batch, Tensor
@@ -119,7 +119,7 @@ class T5(keras.Model):
             memory_bias=mask_bias(memory_visible),
             training=training,
         )
-        return self.logits(x[:, sites.num_tokens :, :], table)
+        return self.logits(x[:, sites.num_tokens :, :], table, training)
 
     def check(self, inputs: Batch, required: Sequence[str]) -> None:
         """Raises one clear error on bad input; see `hypertf.t5.inputs`."""
@@ -209,15 +209,18 @@ class T5(keras.Model):
         """Whether the conditioner has to be asked for every segment of packed rows."""
         return mode_of(inputs) == "mixed" or stack in self.conditioner.reads_input
 
-    def logits(self, x: Tensor, table: Tensor | None = None) -> Tensor:
+    def logits(
+        self, x: Tensor, table: Tensor | None = None, training: bool = False
+    ) -> Tensor:
         """Reads logits [batch, length, vocab] off the decoder's output.
 
         `table` is what the embedding gave out beside its rows, by default its weight.
         """
         if self.config.tie_embeddings:
-            logits = self.shared.logits(x, table)
+            logits = self.shared.logits(x, table, training)
         else:
-            logits = project(x, self.decoder.logits.kernel)
+            kernel = self.decoder.logits.kernel
+            logits = project(x, cast_once(kernel, x.dtype) if training else kernel)
         return ops.cast(logits, "float32")
 
     def generate(

@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras import ops
 
 from hypertf.t5 import target
+from hypertf.t5.lean_attention import barrier
 from hypertf.types import Array, Tensor
 
 # A decoding step has few rows, and reading the kernel is its cost. On CPU under XLA a
@@ -32,6 +33,24 @@ def project(x: Tensor, kernel: Array) -> Tensor:
     parts = tf.reshape(x, [-1, groups, size])
     y = tf.reduce_sum(tf.einsum("rgi,gio->gro", parts, kernel), axis=0)
     return tf.reshape(y, [-1, x.shape[1], out])
+
+
+def cast_once(kernel: Array, dtype: str) -> Tensor:
+    """Casts a large kernel for the products of a training step.
+
+    On a TPU they share one tensor. The compiler would cast anew in every product, for
+    which it brings the kernel onto the chip at its full width.
+    """
+    kernel = tf.convert_to_tensor(kernel)
+    if target.current().device != "TPU" or kernel.dtype == dtype:
+        return tf.cast(kernel, dtype)
+
+    @target.custom_gradient
+    def cast(kernel):
+        (narrow,) = barrier(tf.cast(kernel, dtype))
+        return narrow, lambda upstream: tf.cast(upstream, kernel.dtype)
+
+    return cast(kernel)
 
 
 def project_on_rows(x: Tensor, table: Array) -> Tensor:

@@ -81,6 +81,21 @@ def test_large_logits_do_not_overflow():
         assert np.isfinite(x).all()
 
 
+def test_the_backward_pass_computes_the_weights_anew():
+    """To keep them from the forward pass is what the layers' memory would go to."""
+    with tf.Graph().as_default() as graph, tf.GradientTape() as tape:
+        tensors = [draw(BATCH, HEADS, *shape) for shape in SHAPES]
+        tape.watch(tensors)
+        y = lean_attention.attend(*tensors, biases()["shared and mask"])
+        forward = exponentials(graph)
+        tape.gradient(y, tensors)
+        assert (forward, exponentials(graph)) == (1, 2)
+
+
+def exponentials(graph):
+    return [operation.type for operation in graph.get_operations()].count("Exp")
+
+
 def packed():
     """Two texts in a row, and one beside padding."""
     segments = {"encoder": [[1, 1, 1, 2, 2], [1, 1, 0, 0, 0]]}

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from hypertf.t5.products import FEW_ROWS, GROUPS, project, project_on_rows
+from hypertf.t5 import target
+from hypertf.t5.products import (
+    FEW_ROWS,
+    GROUPS,
+    cast_once,
+    project,
+    project_on_rows,
+)
 from tests.helpers import relative_error
 
 
@@ -39,3 +46,38 @@ def test_few_rows_have_the_same_gradient():
         strict=True,
     ):
         assert relative_error(got, expected) < 1e-5
+
+
+BARRIER = "XlaOptimizationBarrier"
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "barriers"),
+    [("CPU", "bfloat16", 0), ("TPU", "float32", 0), ("TPU", "bfloat16", 1)],
+)
+def test_a_kernel_is_cast_once_on_a_tpu(device, dtype, barriers):
+    """Two products read one tensor; values and gradients are those of a cast."""
+    rng = np.random.default_rng(0)
+    kernel = tf.constant(rng.normal(size=(6, 5)), "float32")
+    x = tf.cast(rng.normal(size=(2, 3, 6)), dtype)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def run(kernel, cast):
+        with tf.GradientTape() as tape:
+            tape.watch(kernel)
+            narrow = cast(kernel, dtype)
+            y = project(project_on_rows(project(x, narrow), narrow), narrow)
+        return [y, tape.gradient(y, kernel)]
+
+    with target.tracing_for(device):
+        concrete = run.get_concrete_function(kernel, cast_once)
+        assert [n.op for n in nodes(concrete)].count(BARRIER) == barriers
+        got = run(kernel, cast_once)
+    for value, wanted in zip(got, run(kernel, tf.cast), strict=True):
+        assert value.dtype == wanted.dtype
+        assert relative_error(value, wanted) < (1e-6 if dtype == "float32" else 0.02)
+
+
+def nodes(concrete):
+    graph = concrete.graph.as_graph_def()
+    return [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
