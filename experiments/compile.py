@@ -25,8 +25,10 @@ from experiments.configs import Config, get_config
 from experiments.reports.tables import aligned
 from experiments.runs import compiled_on_mesh, components, on_mesh, program
 from experiments.runs import flags as run_flags
+from experiments.runs.on_mesh import Asked
 from experiments.runs.training_run import check_unpacked
 from hypertf import tpu
+from hypertf.mesh.partitioned import PartitionedStep
 from hypertf.t5.inputs import DECODER_TOKENS, ENCODER_TOKENS, TARGETS, TASK_IDS
 from hypertf.training import TrainStep
 
@@ -122,16 +124,23 @@ class Parts:
         """Lowers a part for a batch of that many rows."""
         return getattr(self, f"_{part}")(rows)
 
-    def on_mesh(self, asked: on_mesh.Asked, topology: str) -> tpu.Compiled:
+    def lowered_on_mesh(self, asked: Asked) -> tuple[TrainStep, tpu.Program]:
+        """Lowers the training step of the whole batch, to be split over a mesh."""
+        split = {"layout": asked.layout, "mesh": asked.shape}
+        step = self._make_step(functools.partial(PartitionedStep, **split))
+        return step, self._lowered_step(step, self.config.batch_size)
+
+    def on_mesh(self, asked: Asked, topology: str) -> tpu.Compiled:
         """Compiles the training step of the whole batch, split over a mesh."""
-        program = self.lowered("train", self.config.batch_size)
-        return compiled_on_mesh.compile_on_mesh(
-            asked, self.train_step, program, topology
-        )
+        step, program = self.lowered_on_mesh(asked)
+        return compiled_on_mesh.compile_on_mesh(asked, step, program, topology)
 
     @functools.cached_property
     def train_step(self) -> TrainStep:
         """The training step, on the model and an optimizer."""
+        return self._make_step(TrainStep)
+
+    def _make_step(self, kind):
         return components.make_train_step(
             self.config,
             self.model,
@@ -139,11 +148,15 @@ class Parts:
             self.mixture,
             tf.distribute.get_strategy(),
             jit_compile=True,
+            kind=kind,
         )
 
     def _train(self, rows):
+        return self._lowered_step(self.train_step, rows)
+
+    def _lowered_step(self, step, rows):
         batch = self._batch(rows, (DECODER_TOKENS, TARGETS))
-        return tpu.lower(self.train_step.compiled, batch, tf.constant(0, tf.int64))
+        return tpu.lower(step.compiled, batch, tf.constant(0, tf.int64))
 
     def _decode(self, rows):
         config = self.config

@@ -17,6 +17,10 @@ MB = 1e6
 def check(asked: Asked, config: Config, topology: str) -> None:
     """Refuses a mesh that the chips of a topology are too few for."""
     asked.check(config)
+    if config.microbatches != 1:
+        raise ValueError(
+            f"microbatches={config.microbatches}: expected 1 where a mesh is compiled"
+        )
     _, chips = tpu.parse_topology(topology)
     if asked.shape.size > chips:
         raise ValueError(
@@ -41,11 +45,10 @@ def beside_plan(
     texts = config.inputs_length + 2 * config.targets_length
     rows = asked.layout.shard(("batch",), (config.batch_size,), asked.shape)[0]
     held = planned.of_weights("weights") + planned.of_weights("slots")
-    besides = planned.of_weights("gradients") + sum(planned.activations.values())
     sent = sum(size for _, size in compiled.collectives.values())
     return {
         "weights, slots, batch": (held + 4 * rows * (texts + 1), compiled.arguments),
-        "gradients, activations": (besides, compiled.temporary),
+        "temporary, at its most": (planned.peak, compiled.temporary),
         "results of collectives": (_summed(planned, asked), sent),
     }
 

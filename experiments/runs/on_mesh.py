@@ -46,14 +46,10 @@ class Asked:
 
     def check(self, config: Config) -> None:
         """Refuses settings that this mesh does not carry out; runs no TensorFlow."""
-        if config.microbatches != 1:
-            raise ValueError(
-                f"microbatches={config.microbatches}: expected 1 on a mesh"
-            )
-        self.check_batch(config.batch_size)
+        self.check_batch(config.batch_size // config.microbatches)
 
     def check_batch(self, batch_size: int) -> None:
-        """Refuses a batch that cannot be split as the layout says."""
+        """Refuses a batch, or a part of one, that cannot be split by the layout."""
         self.layout.shard(("batch",), (batch_size,), self.shape, "batch_size")
 
     def check_model(self, config: Config, model: hypertf.T5) -> None:
@@ -71,9 +67,8 @@ class Asked:
         Refuses rules for a dimension that no tensor has, and what does not divide.
         """
         sizes = Sizes(batch_size, config.inputs_length, config.targets_length)
-        described = plans.describe_model(
-            model, config.model, sizes, config.conditioner, config.precision
-        )
+        settings = config.conditioner, config.precision, config.optimizer
+        described = plans.describe_model(model, config.model, sizes, *settings)
         return plans.lay_out(described, self.shape, self.layout, chip="any", memory=0.0)
 
     def start(self) -> dtensor.Mesh:
@@ -108,6 +103,7 @@ class Asked:
             normalization=config.loss_normalization,
             seed=config.seed,
             values=values,
+            microbatches=config.microbatches,
         )
 
     def make_predictor(

@@ -1,7 +1,8 @@
 """What a step keeps besides variables, by named dimensions.
 
-Training keeps values for the backward pass, decoding keeps keys and values. The list is
-what the computation cannot do without; a compiler's scratch memory comes on top.
+Training keeps values for the backward pass, decoding keeps keys and values. Attention
+is that of `hypertf.t5.lean_attention`, and what follows from a kept value without a
+product, such as a norm or dropout, is computed again.
 """
 
 import dataclasses
@@ -102,12 +103,40 @@ def kept_in_training(
         if sizes.rematerialize:  # every block's input, and one block's inner values
             found += [_times(stream, layers)]
         found += block if sizes.rematerialize else [_times(t, layers) for t in block]
-        found += [_times(_stream(f"{stack}: final norm", config, length, sizes), 2)]
+        found += [_stream(f"{stack}: final norm", config, length, sizes)]
         bias = (config.num_heads, length, extra[stack].keys + length)
         dims = ("heads", "length", "memory_length")
         found += [Named(f"{stack}: relative bias", dims, bias), *extra[stack].generated]
+    dims = ("batch", "length", "vocab")
     shape = (sizes.batch_size, sizes.targets_length, config.vocab_size)
-    return [*found, Named("logits", ("batch", "length", "vocab"), shape)]
+    return [*found, Named("logits", dims, shape, sizes.itemsize)]
+
+
+def in_one_block(
+    config: T5Config, sizes: Sizes, extra: dict[str, Extra]
+) -> list[Named]:
+    """Lists what an encoder block's backward pass holds: what was kept, and more.
+
+    That is the largest tensor of all, the weights of attention, and their gradient.
+    """
+    length = stack_lengths(sizes, extra)["encoder"]
+    keys = extra["encoder"].keys
+    shape = (sizes.batch_size, config.num_heads, length, keys + length)
+    dims = ("batch", "heads", "length", "memory_length")
+    weights = Named("encoder: weights of attention", dims, shape, sizes.itemsize, 2)
+    return [*_block(config, "encoder", length, length, keys, sizes), weights]
+
+
+def gradient_of_memory(
+    config: T5Config, sizes: Sizes, extra: dict[str, Extra]
+) -> Named:
+    """The gradient of the encoder's output: a part of each decoder block's k and v.
+
+    They are added up when all are there.
+    """
+    length = stack_lengths(sizes, extra)["encoder"]
+    part = _stream("encoder: gradient of its output", config, length, sizes)
+    return _times(part, 2 * config.num_decoder_layers)
 
 
 def decoding_cache(
@@ -161,7 +190,7 @@ def _stream(name, config, length, sizes):
 
 
 def _block(config, stack, length, memory, keys, sizes):
-    """What one block keeps: input and output of each product, and of the softmax."""
+    """What one block keeps: the stream before each norm, and products' results."""
     found = _attention(config, f"{stack}: self-attention", length, keys + length, sizes)
     if stack == "decoder":
         found += _attention(config, f"{stack}: cross-attention", length, memory, sizes)
@@ -169,7 +198,7 @@ def _block(config, stack, length, memory, keys, sizes):
     shape = (sizes.batch_size, length, config.d_ff)
     hidden = Named(name, ("batch", "length", "d_ff"), shape, sizes.itemsize)
     stream = _stream(name, config, length, sizes)
-    return [*found, _times(stream, 2), _times(hidden, 3 if config.gated else 1)]
+    return [*found, stream, _times(hidden, 3 if config.gated else 1)]
 
 
 def _attention(config, name, length, memory, sizes):
@@ -178,9 +207,11 @@ def _attention(config, name, length, memory, sizes):
     def named(dims: str, *shape: int, count: int = 1) -> Named:
         return Named(name, ("batch", *dims.split()), shape, sizes.itemsize, count)
 
+    # The largest logit, and the sum of their exponentials.
+    softmax = named("heads length", rows, heads, length, count=2)
     return [
-        _times(_stream(name, config, length, sizes), 2),  # before and after the norm
+        _stream(name, config, length, sizes),
         named("heads length d_kv", rows, heads, length, d_kv, count=2),  # q, output
         named("heads memory_length d_kv", rows, heads, memory, d_kv, count=2),  # k, v
-        named("heads length memory_length", rows, heads, length, memory),  # softmax
+        dataclasses.replace(softmax, itemsize=4),
     ]

@@ -12,15 +12,17 @@ own number) and `DTENSOR_JOB_NAME` ("worker") before `start`.
 import collections
 from collections.abc import Iterable
 
+import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow.experimental import dtensor
 
 from hypertf.mesh.layouts import Layout
 from hypertf.mesh.shapes import MeshShape
-from hypertf.mesh.tensors import Named, slots, variables
-from hypertf.optimizers import Adafactor
+from hypertf.mesh.tensors import Named, variables
+from hypertf.mesh.updates import slot_name, slots_of
 from hypertf.t5 import T5, named_weights
+from hypertf.types import Variable
 
 
 def start(device_type: str | None = None, virtual_cpus: int | None = None) -> str:
@@ -124,7 +126,7 @@ def distribute(
     """
     weights = named_weights(model)
     return {
-        tensor.name: _distributed(
+        tensor.name: laid_out(
             weights[tensor.name] if values else 0.0, tensor, layout, mesh
         )
         for tensor in variables(model)
@@ -132,24 +134,29 @@ def distribute(
 
 
 def distribute_slots(
-    optimizer: Adafactor, model: T5, layout: Layout, mesh: dtensor.Mesh
+    optimizer: keras.optimizers.Optimizer,
+    model: T5,
+    layout: Layout,
+    mesh: dtensor.Mesh,
 ) -> dict[str, dtensor.DVariable]:
     """Copies the slots of a model's trained weights, laid out like the weights.
 
     Of an optimizer that is not built they are 0, as at its first step.
     """
-    weights, laid_out = named_weights(model), {}
+    weights, found = named_weights(model), {}
     for variable in variables(model):
         if not variable.trained:
             continue
         values = optimizer.slots(weights[variable.name]) if optimizer.built else {}
-        for tensor in slots(variable, optimizer.min_dim_size_to_factor):
-            slot = values.get(tensor.name.rpartition("_slot_")[2], 0.0)
-            laid_out[tensor.name] = _distributed(slot, tensor, layout, mesh)
-    return laid_out
+        for tensor in slots_of(optimizer, variable):
+            slot = values.get(slot_name(tensor), 0.0)
+            found[tensor.name] = laid_out(slot, tensor, layout, mesh)
+    return found
 
 
-def _distributed(value, tensor, layout, mesh):
+def laid_out(
+    value: Variable | float, tensor: Named, layout: Layout, mesh: dtensor.Mesh
+) -> dtensor.DVariable:
     """A variable on the mesh with the value of another one, or a number."""
     value = np.float32(value) if isinstance(value, float) else np.asarray(value)
     value = np.broadcast_to(value, tensor.shape)  # a number takes no room

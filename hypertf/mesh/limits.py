@@ -2,12 +2,13 @@
 
 import keras
 
-from hypertf.optimizers import Adafactor
+from hypertf.optimizers import Adafactor, AdamW
 from hypertf.t5 import T5
 
-# Options of every Keras optimizer.
+# Options of Keras optimizers.
 _OF_OPTIMIZERS = (
-    "weight_decay",
+    "beta1",
+    "amsgrad",
     "clipnorm",
     "clipvalue",
     "global_clipnorm",
@@ -19,17 +20,16 @@ _OF_OPTIMIZERS = (
 
 def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
     """Refuses an optimizer, and options of it, that a mesh does not carry out."""
-    if not isinstance(optimizer, Adafactor):
+    name = type(optimizer).__name__
+    if not isinstance(optimizer, Adafactor | AdamW):
         raise ValueError(
-            f"optimizer {type(optimizer).__name__}: only hypertf.Adafactor runs on a "
-            "mesh"
+            f"optimizer {name}: only hypertf.Adafactor and hypertf.optimizers.AdamW "
+            "run on a mesh"
         )
-    if optimizer.beta1:
-        raise ValueError(f"Adafactor beta1={optimizer.beta1}: expected 0 on a mesh")
     for option in _OF_OPTIMIZERS:
         value = getattr(optimizer, option, None)
         if value:
-            raise ValueError(f"Adafactor {option}={value!r}: not carried out on a mesh")
+            raise ValueError(f"{name} {option}={value!r}: not carried out on a mesh")
 
 
 def check_model(model: T5) -> None:

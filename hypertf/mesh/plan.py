@@ -17,6 +17,7 @@ from hypertf.mesh.layouts import DEFAULT_LAYOUT, Layout, parse_layout
 from hypertf.mesh.plans import Group, Plan, describe, lay_out
 from hypertf.mesh.shapes import MeshShape, parse_shape
 from hypertf.mesh.suggest import suggest
+from hypertf.mesh.tensors import SLOTS
 from hypertf.names import unknown
 from hypertf.tpu.chips import CHIPS, GB
 
@@ -37,6 +38,7 @@ def plan(
     targets_length: int = 32,
     beam_size: int = 1,
     precision: str = "mixed_bfloat16",
+    optimizer: str = "adafactor",
     rematerialize: bool = False,
     chip: str = "v3",
     cores_per_replica: int = 1,
@@ -60,6 +62,7 @@ def plan(
         batch_size: examples of all devices together; lengths are in tokens.
         beam_size: beams of decoding.
         precision: a Keras dtype policy.
+        optimizer: adafactor or adamw.
         rematerialize: whether blocks are computed again in the backward pass.
         chip: one of v3, v4, v5e, v5p, v6e, or a number of GB.
         cores_per_replica: of a TPU's name.
@@ -67,6 +70,8 @@ def plan(
     """
     if precision not in PRECISIONS:
         raise ValueError(unknown("precision", precision, PRECISIONS))
+    if optimizer not in SLOTS:
+        raise ValueError(unknown("optimizer", optimizer, SLOTS))
     sizes = Sizes(
         batch_size=batch_size,
         inputs_length=inputs_length,
@@ -80,9 +85,8 @@ def plan(
     if isinstance(layout, str):
         layout = parse_layout(layout)
     memory = memory_of(chip)
-    described = describe(
-        model, sizes, conditioner, num_tasks, conditioner_options, precision
-    )
+    method = conditioner, num_tasks, conditioner_options
+    described = describe(model, sizes, *method, precision, optimizer)
     if find:
         return suggest(described, mesh_shape.size, chip, memory)
     return lay_out(described, mesh_shape, layout, chip, memory)
@@ -114,7 +118,8 @@ def to_text(planned: Plan) -> str:
     rows.append(("all weights", "", *totals))
     return "\n".join(
         [
-            f"{planned.model}, conditioner {planned.conditioner}, on a mesh "
+            f"{planned.model}, conditioner {planned.conditioner}, {planned.optimizer}, "
+            f"on a mesh "
             f"{planned.mesh_shape or 'of 1'}: {planned.num_devices} devices",
             f"layout {planned.layout}",
             "",
@@ -123,6 +128,9 @@ def to_text(planned: Plan) -> str:
             f"kept for the backward pass, {s.batch_size} x {s.inputs_length}/"
             f"{s.targets_length} tokens{', rematerialised' * s.rematerialize}",
             *_figures(planned.activations),
+            "",
+            "held besides weights and slots, when that is most",
+            *_figures(planned.moments, total=None),
             "",
             f"kept by decoding, {s.batch_size} x {s.beam_size} beams",
             *_figures(planned.cache),
@@ -179,15 +187,17 @@ def _table(rows):
         yield "  ".join(cells).rstrip()
 
 
-def _figures(values):
-    rows = [*values.items(), ("all", sum(values.values()))]
+def _figures(values, total="all"):
+    rows = list(values.items())
+    if total is not None:
+        rows.append((total, sum(values.values())))
     width = max(len(name) for name, _ in rows)
     return [f"  {name.ljust(width)}  {_bytes(value):>9}" for name, value in rows]
 
 
 def _asked(**changes):
     names = ("conditioner", "num_tasks", "batch_size", "inputs_length", "chip")
-    names += ("targets_length", "beam_size", "precision", "rematerialize")
+    names += ("targets_length", "beam_size", "precision", "optimizer", "rematerialize")
     given = {name: FLAGS[name].value for name in (*names, "cores_per_replica")}
     layout = {"layout": FLAGS.layout, "find": FLAGS.suggest, **changes}
     return plan(FLAGS.model, FLAGS.mesh_shape, **layout, **given)
@@ -230,6 +240,7 @@ if __name__ == "__main__":
     flags.DEFINE_integer("targets_length", 32, "Tokens of a target.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 1, "Beams of decoding.", lower_bound=1)
     flags.DEFINE_enum("precision", "mixed_bfloat16", PRECISIONS, "Types of numbers.")
+    flags.DEFINE_enum("optimizer", "adafactor", list(SLOTS), "Whose slots are held.")
     flags.DEFINE_boolean("rematerialize", False, "Compute blocks again.")
     flags.DEFINE_string("chip", "v3", f"One of {', '.join(CHIPS)}, or GB of memory.")
     flags.DEFINE_integer("cores_per_replica", 1, "Of a mesh named as v3-256 or 8x16.")

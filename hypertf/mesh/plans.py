@@ -16,8 +16,9 @@ from hypertf.mesh.activations import (
     kept_in_training,
 )
 from hypertf.mesh.layouts import Layout, inert_rules, unused_dimensions
+from hypertf.mesh.moments import moments
 from hypertf.mesh.shapes import MeshShape
-from hypertf.mesh.tensors import Named, gradient, slots, variables
+from hypertf.mesh.tensors import SLOTS, Named, gradient, variables
 from hypertf.mesh.traffic import AllReduce, all_reduces
 from hypertf.t5 import T5, T5Config, Unallocated
 
@@ -38,6 +39,7 @@ class Described:
     weights: tuple[Named, ...]
     sizes: Sizes
     extra: dict[str, Extra]
+    optimizer: str = "adafactor"
 
 
 def describe(
@@ -47,13 +49,14 @@ def describe(
     num_tasks: int = 8,
     options: dict[str, Any] | None = None,
     precision: str = "mixed_bfloat16",
+    optimizer: str = "adafactor",
 ) -> Described:
     """Describes a model by name, without its weights' values."""
     config = T5Config.from_name(model)
     with Unallocated():
         method = conditioning.create(conditioner, config, num_tasks, **(options or {}))
         built = T5(config, conditioner=method)
-    return describe_model(built, model, sizes, conditioner, precision)
+    return describe_model(built, model, sizes, conditioner, precision, optimizer)
 
 
 def describe_model(
@@ -62,13 +65,15 @@ def describe_model(
     sizes: Sizes,
     conditioner: str = "none",
     precision: str = "mixed_bfloat16",
+    optimizer: str = "adafactor",
 ) -> Described:
     """Describes a model that was made, inside `Unallocated` or not."""
     policy = keras.DTypePolicy(precision)
     sizes = dataclasses.replace(sizes, itemsize=tf.as_dtype(policy.compute_dtype).size)
     found = variables(built, tf.as_dtype(policy.variable_dtype).size)
     weights, extra = tuple(_grouped(found)), extras(built, sizes)
-    return Described(model, conditioner, built.config, weights, sizes, extra)
+    named = model, conditioner, built.config
+    return Described(*named, weights, sizes, extra, optimizer)
 
 
 def place(name: str) -> str:
@@ -108,12 +113,13 @@ class Plan:
     """Bytes that each device holds, and sends in a training step.
 
     Attributes:
-        model, conditioner, sizes: what is planned.
+        model, conditioner, optimizer, sizes: what is planned.
         mesh_shape, layout: how it is laid out.
         chip: the name of the chip, or of a size.
         memory: bytes of the chip's memory.
         groups: the weights by place.
         activations: {where: bytes} kept for the backward pass.
+        moments: {when: bytes} held besides weights and slots when that is most.
         cache: {what: bytes} kept by decoding.
         all_reduces: what a training step sends.
         notes: what may not be meant.
@@ -121,6 +127,7 @@ class Plan:
 
     model: str
     conditioner: str
+    optimizer: str
     sizes: Sizes
     mesh_shape: str
     layout: str
@@ -129,6 +136,7 @@ class Plan:
     memory: float
     groups: tuple[Group, ...]
     activations: dict[str, int]
+    moments: dict[str, int]
     cache: dict[str, int]
     all_reduces: tuple[AllReduce, ...]
     notes: tuple[str, ...] = ()
@@ -138,10 +146,14 @@ class Plan:
         return sum(getattr(group, field) for group in self.groups)
 
     @property
+    def peak(self) -> int:
+        """Bytes that training holds besides weights and slots, at their most."""
+        return max(self.moments.values())
+
+    @property
     def training(self) -> int:
-        """Bytes that training holds at once: an upper bound, see `docs/mesh.md`."""
-        kinds = ("weights", "slots", "gradients")
-        return sum(map(self.of_weights, kinds)) + sum(self.activations.values())
+        """Bytes that training holds at once, see `docs/mesh.md`."""
+        return self.of_weights("weights") + self.of_weights("slots") + self.peak
 
     @property
     def decoding(self) -> int:
@@ -162,7 +174,7 @@ class Plan:
         """Returns all figures by name, as JSON has them."""
         kinds = ("weights", "slots", "gradients")
         totals = {kind: self.of_weights(kind) for kind in kinds}
-        for name in ("training", "decoding", "traffic", "fits"):
+        for name in ("peak", "training", "decoding", "traffic", "fits"):
             totals[name] = getattr(self, name)
         return {**dataclasses.asdict(self), "totals": totals}
 
@@ -176,24 +188,33 @@ def lay_out(
     _check_names(described, [*kept, *cache], layout, mesh)
     config, *rest = of
     weights = list(described.weights)
+    held = moments(config, weights, kept, *rest)
     return Plan(
         model=described.model,
         conditioner=described.conditioner,
+        optimizer=described.optimizer,
         sizes=described.sizes,
         mesh_shape=str(mesh),
         layout=str(layout),
         num_devices=mesh.size,
         chip=chip,
         memory=memory,
-        groups=tuple(_group(weight, layout, mesh) for weight in weights),
+        groups=tuple(
+            _group(weight, SLOTS[described.optimizer], layout, mesh)
+            for weight in weights
+        ),
         activations=_by_name(kept, layout, mesh),
+        moments={
+            when: sum(_by_name(tensors, layout, mesh).values())
+            for when, tensors in held.items()
+        },
         cache=_by_name(cache, layout, mesh),
         all_reduces=tuple(all_reduces(config, weights, *rest, layout, mesh)),
         notes=tuple(_notes(layout, mesh)),
     )
 
 
-def _group(weight, layout, mesh):
+def _group(weight, slots, layout, mesh):
     def held(tensors: list[Named]) -> int:
         return sum(tensor.bytes_per_device(layout, mesh) for tensor in tensors)
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.experimental import dtensor
 
 from hypertf.checkpoints import Report
-from hypertf.mesh import devices, filling
+from hypertf.mesh import devices, filling, loops
 from hypertf.mesh.batches import side_by_side, taken_apart
 from hypertf.mesh.filling import Weights
 from hypertf.mesh.layouts import Layout
@@ -79,8 +79,10 @@ class MeshPredictor(Predictor):
 
     def _run(self, function, batch, required):
         self.model.check(batch, required)
-        with target.tracing_for(gradients=False, whole=self._whole):
-            values = function(*side_by_side(batch, self.layout, self.mesh))
+        laid_out = side_by_side(batch, self.layout, self.mesh)
+        tracing = target.tracing_for(gradients=False, whole=self._whole)
+        with tracing, loops.named_apart():
+            values = function(*laid_out)
         return tuple(dtensor.unpack(value)[0] for value in values)
 
     def _generate(self, joined, shapes):

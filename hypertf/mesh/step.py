@@ -16,12 +16,13 @@ import tensorflow as tf
 from tensorflow.experimental import dtensor
 
 from hypertf.checkpoints import Report
-from hypertf.keras_internals import has_value, micro_steps
+from hypertf.keras_internals import has_value
 from hypertf.mesh import devices, filling, limits, processes, shards
 from hypertf.mesh.batches import side_by_side, taken_apart
 from hypertf.mesh.layouts import Layout
-from hypertf.mesh.tensors import slots, variables
-from hypertf.optimizers import Adafactor
+from hypertf.mesh.microbatches import Microbatches
+from hypertf.mesh.tensors import variables
+from hypertf.mesh.updates import Updates, slot_name
 from hypertf.t5 import T5, named_weights, target
 from hypertf.t5.inputs import OF_MODEL, TARGETS, only
 from hypertf.training import RunFolder
@@ -38,11 +39,13 @@ class MeshStep:
     Args:
         model: a `hypertf.T5`, built; its own variables stay as they are. One made
             inside `hypertf.t5.Unallocated` is never whole in memory.
-        optimizer: an `Adafactor`; its state, if it is built, is where training starts.
+        optimizer: an `Adafactor` or `AdamW`; its state, if it is built, is where
+            training starts.
         mesh: of `hypertf.mesh.devices.create_mesh`.
         layout: the rules by which weights, slots and batches are split.
-        num_tasks, clip_norm, z_loss, label_smoothing, normalization, seed: as in
-            `hypertf.training.TrainStep`.
+        num_tasks, clip_norm, z_loss, label_smoothing, normalization, seed,
+            microbatches: as in `hypertf.training.TrainStep`; of a batch of all devices,
+            each part is split over them.
         values: whether weights get the model's values; if not they are 0, until
             `restore` or `load` fills them.
 
@@ -59,7 +62,7 @@ class MeshStep:
     def __init__(
         self,
         model: T5,
-        optimizer: Adafactor,
+        optimizer: keras.optimizers.Optimizer,
         mesh: dtensor.Mesh,
         layout: Layout,
         num_tasks: int,
@@ -69,6 +72,7 @@ class MeshStep:
         normalization: str = "target_size",
         seed: int = 0,
         values: bool = True,
+        microbatches: int = 1,
     ) -> None:
         if normalization not in NORMALIZATIONS:
             raise ValueError(
@@ -94,8 +98,15 @@ class MeshStep:
         if isinstance(optimizer.learning_rate, keras.Variable):
             self._rate = self._scalar("rate", np.float32(optimizer.learning_rate))
         self._trained = {v.name: v for v in variables(model) if v.trained}
+        self._updates = Updates(optimizer)
         self._random_states = random_states(model)
         self._function = tf.function(self._update, autograph=False)
+        self._parts = None
+        if microbatches > 1:
+            trained, lie = list(self._trained.values()), (layout, mesh, self._whole)
+            self._parts = Microbatches(
+                microbatches, trained, self._part, self._apply, *lie
+            )
         # Of the data: each process reads all of it.
         self.strategy = tf.distribute.get_strategy()
 
@@ -117,9 +128,13 @@ class MeshStep:
             self._rate.assign(
                 self._whole_value(np.float32(self.optimizer.learning_rate))
             )
-        joined, shapes = side_by_side(only(batch, _TAKEN), self.layout, self.mesh)
-        found = self._function(joined, shapes)
-        totals = {name: dtensor.unpack(x)[0].numpy() for name, x in found.items()}
+        batch = only(batch, _TAKEN)
+        if self._parts is not None:
+            size = self._batch_size(tf.constant(batch[TARGETS]))
+            totals = self._parts.one(batch, float(size))
+        else:
+            found = self._function(*side_by_side(batch, self.layout, self.mesh))
+            totals = {name: dtensor.unpack(x)[0].numpy() for name, x in found.items()}
         is_bad = not np.isfinite(totals["loss"].sum())
         bad_step = np.int64(self._next if is_bad else -1)
         self._next += 1
@@ -206,7 +221,8 @@ class MeshStep:
     @property
     def traces(self) -> int:
         """How often the step was traced; each time it is expanded, which takes long."""
-        return self._function.experimental_get_tracing_count()
+        functions = [self._function] if self._parts is None else self._parts.functions
+        return max(f.experimental_get_tracing_count() for f in functions)
 
     def _scalar(self, name, value):
         return dtensor.DVariable(self._whole_value(value), name=name, trainable=False)
@@ -220,23 +236,36 @@ class MeshStep:
     def _update(self, joined, shapes):
         with target.tracing_for(whole=self._whole):
             batch = taken_apart(joined, shapes)
-            step = self.step.read_value()
-            gradients, metrics = self._gradients(batch, step)
-            if self.clip_norm is not None:
-                names, values = list(gradients), list(gradients.values())
-                values, _ = tf.clip_by_global_norm(values, self.clip_norm)
-                gradients = dict(zip(names, values, strict=True))
-            rate = self._learning_rate(step)
-            for name, gradient in gradients.items():
-                self._update_one(name, gradient, step, rate)
-            self.step.assign(step + 1)
-            return {name: self._whole(x) for name, x in metrics.items()}
+            size = self._batch_size(batch[TARGETS])
+            gradients, metrics = self._gradients(batch, self._seeds(), size)
+            self._apply(gradients)
+            return metrics
 
-    def _gradients(self, batch, step):
+    def _part(self, batch, number, size):
+        fold_in = tf.random.experimental.stateless_fold_in
+        own = [fold_in(seed, tf.cast(number, tf.int32)) for seed in self._seeds()]
+        return self._gradients(batch, own, size)
+
+    def _apply(self, gradients):
+        step = self.step.read_value()
+        if self.clip_norm is not None:
+            names, values = list(gradients), list(gradients.values())
+            values, _ = tf.clip_by_global_norm(values, self.clip_norm)
+            gradients = dict(zip(names, values, strict=True))
+        has_schedule = self._rate is None
+        rate = self._updates.rate(step) if has_schedule else self._rate.read_value()
+        for name, gradient in gradients.items():
+            self._update_one(name, gradient, step, rate)
+        self.step.assign(step + 1)
+
+    def _gradients(self, batch, seeds, size):
         """Gradients of the loss by the weights' names, and sums per task."""
         values = {name: v.read_value() for name, v in self.weights.items()}
         trained = [values[name] for name in self._trained]
-        states = zip(self._random_states, self._seeds(step), strict=True)
+        states = [
+            (state, self._whole(tf.cast(seed, state.dtype)))
+            for state, seed in zip(self._random_states, seeds, strict=True)
+        ]
         mapping = [(self._named[name], value) for name, value in values.items()]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(trained)
@@ -245,7 +274,7 @@ class MeshStep:
             losses = token_losses(
                 logits, batch[TARGETS], self.z_loss, self.label_smoothing
             )
-            loss = tf.reduce_sum(losses) / self._batch_size(batch[TARGETS])
+            loss = tf.reduce_sum(losses) / size
         gradients = tape.gradient(
             loss, trained, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
@@ -253,15 +282,13 @@ class MeshStep:
             name: dtensor.relayout(tf.convert_to_tensor(g), self.weights[name].layout)
             for name, g in zip(self._trained, gradients, strict=True)
         }
-        return laid_out, sums_by_task(losses, batch, self.num_tasks)
+        sums = sums_by_task(losses, batch, self.num_tasks)
+        return laid_out, {name: self._whole(x) for name, x in sums.items()}
 
-    def _seeds(self, step):
-        """What `TrainStep` on one device would have: that of replica 0."""
-        made = seeds(self.seed, step, 0, len(self._random_states))
-        return [
-            self._whole(tf.cast(seed, state.dtype))
-            for seed, state in zip(made, self._random_states, strict=True)
-        ]
+    def _seeds(self):
+        """What `TrainStep` on one device would have: those of replica 0."""
+        step = self.step.read_value()
+        return seeds(self.seed, step, 0, len(self._random_states))
 
     def _batch_size(self, targets):
         if self.normalization == "target_size":
@@ -270,35 +297,21 @@ class MeshStep:
             return 1.0
         return tf.maximum(tf.reduce_sum(tf.cast(targets > 0, tf.float32)), 1.0)
 
-    def _learning_rate(self, step):
-        if self._rate is not None:
-            return self._rate.read_value()
-        steps = micro_steps(self.optimizer)
-        state = [(steps, tf.cast(step, steps.dtype))]
-        with keras.StatelessScope(state_mapping=state):
-            return tf.cast(self.optimizer.learning_rate, tf.float32)
-
     def _slots_of(self, name):
         """The slots of a weight: `{"v": DVariable}`, or "vr" and "vc"."""
-        least = self.optimizer.min_dim_size_to_factor
-        return {
-            tensor.name.rpartition("_slot_")[2]: self.slots[tensor.name]
-            for tensor in slots(self._trained[name], least)
-        }
+        found = self._updates.slots(self._trained[name])
+        return {slot_name(tensor): self.slots[tensor.name] for tensor in found}
 
     def _update_one(self, name, gradient, step, rate):
-        """One weight at a time: DTensor goes wrong on stacks of several processes."""
         own, weight = self._slots_of(name), self.weights[name]
-        value = tf.cast(weight.read_value(), tf.float32)
-        changes, new_slots = self.optimizer.compute_changes(
-            [tf.cast(gradient, tf.float32)],
-            [value],
-            {slot: [variable.read_value()] for slot, variable in own.items()},
+        new, new_slots = self._updates.updated(
+            self._named[name],
+            tf.cast(weight.read_value(), tf.float32),
+            tf.cast(gradient, tf.float32),
+            {slot: variable.read_value() for slot, variable in own.items()},
             tf.cast(step, tf.float32),
-            rate * self.optimizer.rate_factors.of(self._named[name]),
-            self.optimizer.takes_relative_steps(self._named[name]),
+            rate,
         )
         for slot, variable in own.items():
-            variable.assign(dtensor.relayout(new_slots[slot][0], variable.layout))
-        new = dtensor.relayout(value - changes[0], weight.layout)
-        weight.assign(tf.cast(new, weight.dtype))
+            variable.assign(dtensor.relayout(new_slots[slot], variable.layout))
+        weight.assign(tf.cast(dtensor.relayout(new, weight.layout), weight.dtype))

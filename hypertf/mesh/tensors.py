@@ -73,6 +73,16 @@ def slots(
     return [_without(variable, axis, slot) for slot, axis in dropped.items()]
 
 
+def full_slots(variable: Named) -> list[Named]:
+    """Lists AdamW's state of a variable: `m` and `v`, of its own shape."""
+    if not variable.trained:
+        return []
+    return [_without(variable, None, slot) for slot in ("m", "v")]
+
+
+SLOTS = {"adafactor": slots, "adamw": full_slots}  # by the names of optimizers
+
+
 def _without(variable, axis, slot):
     kept = [i for i in range(len(variable.shape)) if i != axis]
     return dataclasses.replace(

@@ -8,8 +8,8 @@ adds the parts up. That one rule gives all of it, forward and backward:
 
 With d_ff:model, y is all-reduced over `model`. The gradient for x sums over d_model,
 which is whole: nothing is sent. The gradient for wo sums over the batch: with
-batch:batch it is all-reduced over `batch`. In a ring of n devices each sends
-2 (n - 1) / n times the bytes that it holds.
+batch:batch it is all-reduced over `batch`, in the type that is computed with. In a ring
+of n devices each sends 2 (n - 1) / n times the bytes that it holds.
 """
 
 import collections
@@ -17,8 +17,9 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator
 
-from hypertf.mesh.activations import Extra, Sizes
+from hypertf.mesh.activations import Extra, Sizes, stack_lengths
 from hypertf.mesh.layouts import Layout
+from hypertf.mesh.moments import is_kernel
 from hypertf.mesh.products import Product, products
 from hypertf.mesh.shapes import MeshShape
 from hypertf.mesh.tensors import Named, gradient
@@ -65,10 +66,37 @@ def all_reduces(
     # The largest logit, the sum of their exponentials, and the target's own.
     row = Named("loss", ("batch", "length"), shape, FLOAT32)
     sums.add("loss", row, ["vocab"], 3)
-    for variable in variables:
-        for each in gradient(variable):
-            sums.add("gradients of the weights", each, ["batch"], 1)
+    for each in _gradients(config, variables, sizes, extra):
+        sums.add("gradients of the weights", each, ["batch"], 1)
     return list(sums)
+
+
+def _gradients(config, weights, sizes, extra) -> Iterator[Named]:
+    """The gradients of weights, as they are added up over the batch."""
+    for weight in weights:
+        for each in gradient(weight):
+            if "buckets" in weight.dims:
+                yield _of_relative_bias(config, weight, sizes, extra)
+                continue
+            if is_kernel(config, weight):
+                size = min(each.itemsize, sizes.itemsize)
+                yield dataclasses.replace(each, itemsize=size)
+            if weight.dims == ("vocab", "d_model") or not is_kernel(config, weight):
+                yield each  # of rows that were looked up, or of a norm
+
+
+def _of_relative_bias(config, weight, sizes, extra):
+    """Each block adds up that of its logits; the table's own follows from those."""
+    stack = weight.name.partition("/")[0]
+    length = stack_lengths(sizes, extra)[stack]
+    layers = {"encoder": config.num_encoder_layers}
+    return Named(
+        weight.name,
+        ("heads", "length", "memory_length"),
+        (config.num_heads, length, extra[stack].keys + length),
+        FLOAT32,
+        layers.get(stack, config.num_decoder_layers),
+    )
 
 
 def _partial_sums(product: Product, sizes: Sizes) -> Iterable[tuple]:

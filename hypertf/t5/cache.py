@@ -8,7 +8,6 @@ beams, time, d_kv], so that each may be split.
 """
 
 import dataclasses
-import itertools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -155,18 +154,6 @@ class SplitCache(FullCache):
         beams = self.rows[2]
         chosen = tf.one_hot(origin, beams, dtype=cache.dtype)  # [batch, new, old]
         return tf.einsum("bno,bhotd->bhntd", chosen, cache)
-
-    def loop(
-        self, unfinished: Callable, body: Callable, state: tuple, most: int
-    ) -> tuple:
-        # DTensor names functions after the loop, and refuses a second of one name.
-        name = f"decoding_{next(_loops)}_loop"
-        return tf.while_loop(
-            unfinished, body, state, maximum_iterations=most, name=name
-        )
-
-
-_loops = itertools.count()
 
 
 def cache_for_target(**sizes: object) -> FullCache:

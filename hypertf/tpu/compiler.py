@@ -261,12 +261,19 @@ def _options(jax: SimpleNamespace, chips: int) -> Any:
 def count_collectives(text: str) -> dict[str, tuple[int, int]]:
     """Counts what chips send one another in a compiled program: {op: (count, bytes)}.
 
+    One that goes on beside other work is written down with each part of that; all have
+    its channel.
+
     >>> count_collectives("%a = f32[4,8]{1,0} all-reduce(%b), channel_id=1")
     {'all-reduce': (1, 128)}
     """
-    counts = {}
-    pattern = rf"= (.+?) ({'|'.join(COLLECTIVES)})(?:-start)?\("
-    for shapes, name in re.findall(pattern, text):
+    counts, seen = {}, set()
+    pattern = rf"= (.+?) ({'|'.join(COLLECTIVES)})(?:-start)?\((.*)"
+    for shapes, name, rest in re.findall(pattern, text):
+        channel = re.search(r"channel_id=(\d+)", rest)
+        if channel is not None and channel[1] in seen:
+            continue
+        seen.add(channel and channel[1])
         count, size = counts.get(name, (0, 0))
         counts[name] = count + 1, size + _size(shapes)
     return counts

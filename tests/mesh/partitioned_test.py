@@ -1,5 +1,7 @@
 """The TPU compiler is told how a step's arguments lie, and finds what the plan has."""
 
+import re
+
 import keras
 import pytest
 
@@ -30,13 +32,15 @@ def policy_kept():
 @pytest.mark.slow
 def test_every_argument_is_split_as_the_layout_says():
     made = Parts(CONFIG, choices=2)
-    program = made.lowered("train", CONFIG.batch_size)
-    optimizer = made.train_step.optimizer
+    step, program = made.lowered_on_mesh(on_mesh.asked(SHAPE))
     found = shardings(
-        program, made.model, optimizer, parse_layout(), parse_shape(SHAPE)
+        program, made.model, step.optimizer, parse_layout(), parse_shape(SHAPE)
     )
+    # And every gradient, by an op of its own: a name comes after its length.
+    trained = len(made.model.trainable_variables)
+    assert program.hlo.count(b"\x08Sharding") == trained
     assert len(found) == program.given + len(program.captured)
-    rows = "{devices=[2,2]<=[2,2] last_tile_dim_replicate}"
+    rows = "{devices=[2,2]<=[4] last_tile_dim_replicate}"
     assert found[:5] == [rows] * 4 + ["{replicated}"]  # the last is the step's number
     named = variables(made.model)
     split = sum(
@@ -59,7 +63,16 @@ def test_the_compiler_finds_what_was_planned():
     figures = compiled_on_mesh.beside_plan(asked, CONFIG, model, found)
     planned, held = figures["weights, slots, batch"]
     assert planned <= held < 1.25 * planned  # it pads to tiles
+    planned, sent = figures["results of collectives"]
+    assert 0.75 * planned < sent < 1.33 * planned
     assert found.chips == 4 and found.collectives["all-reduce"]
+    entry = re.search(r"^ENTRY .*", found.text, re.MULTILINE)[0]
+    rows, parts = CONFIG.batch_size // 2, model.config.d_ff // 2
+    for part in (
+        f"s32[{rows},{CONFIG.inputs_length}]",
+        f"f32[{model.config.d_model},{parts}]",
+    ):
+        assert part in entry
 
 
 def test_more_devices_than_chips_are_refused():

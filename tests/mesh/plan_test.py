@@ -63,11 +63,43 @@ def test_one_device_sends_nothing(small):
 
 
 def test_data_parallel_sends_the_gradients(small):
+    """Those of kernels in bfloat16; the table's as a head and of rows looked up."""
     planned = small["batch:4"]
     assert [each.over for each in planned.all_reduces] == [("batch",)]
-    assert planned.all_reduces[0].count == 131
-    weights = planned.of_weights("weights")
-    assert planned.traffic == pytest.approx(2 * 3 / 4 * weights, rel=1e-6)
+    table, norms = 32128 * 512, (2 * 6 + 3 * 6 + 2) * 512
+    kernels = planned.of_weights("weights") // 4 - table - norms - 2 * 8 * 32
+    relative = 6 * 8 * (64 * 64 + 32 * 32)  # of every block, heads x query x key
+    summed = 2 * (kernels + table) + 4 * (table + norms + relative)
+    assert planned.all_reduces[0].count == 131 + 1 + 2 * 5
+    assert planned.traffic == pytest.approx(2 * 3 / 4 * summed, rel=1e-6)
+
+
+def test_most_is_held_where_a_stack_begins_or_ends(small):
+    planned = small["batch:4"]
+    kept, gradients = total(planned, "activations"), planned.of_weights("gradients")
+    held = planned.moments
+    assert held["at the loss"] > kept
+    assert held["in the encoder's first block"] > gradients
+    # One part of the encoder's output for k and one for v, from each decoder block.
+    parts = 2 * 6 * 4 * 64 * 512 * 2  # batch on a device, length, d_model, bfloat16
+    # The weights of attention and their gradient: heads, query and key.
+    weights = 2 * 4 * 8 * 64 * 64 * 2
+    difference = held["after the decoder"] - held["in the encoder's last block"]
+    assert difference == parts - weights
+    assert planned.peak == max(held.values())
+
+
+def test_copies_of_kernels_are_counted_where_they_are_narrower():
+    half, full, narrow = (
+        plan("t5-small", "batch:1", batch_size=1, inputs_length=8, precision=precision)
+        for precision in ("mixed_bfloat16", "float32", "bfloat16")
+    )
+    small = 0.02 * full.of_weights("weights")  # what so short a text keeps
+    for planned, copies in ((half, 0.5), (full, 0), (narrow, 0)):
+        besides = planned.moments["at the loss"] - total(planned, "activations")
+        head = planned.of_weights("weights") * 32128 * 512 // 60506624
+        wanted = head + copies * half.of_weights("weights")
+        assert besides == pytest.approx(wanted, abs=small)
 
 
 def test_model_parallel_sends_the_stream(small):
@@ -129,6 +161,13 @@ def test_precision_changes_what_is_computed_with():
     assert 2 * least.of_weights("weights") == full.of_weights("weights")
 
 
+def test_adamw_holds_two_numbers_for_each(small):
+    held = plan("t5-small", "model:4", T5, batch_size=16, optimizer="adamw")
+    assert held.of_weights("weights") == small["model:4"].of_weights("weights")
+    assert held.of_weights("slots") == 2 * held.of_weights("weights")
+    assert "conditioner none, adamw, on a mesh" in to_text(held)
+
+
 def test_eleven_billion_fit_as_published(big):
     assert big.mesh_shape == "batch:8,model:32"
     assert big.fits and "fits" in verdict(big)[0]
@@ -182,6 +221,7 @@ def test_candidates_use_all_devices():
         ({"chip": "v9"}, "unknown chip 'v9'"),
         ({"chip": "-1"}, "expected a number of GB above 0"),
         ({"precision": "float16"}, "unknown precision 'float16'"),
+        ({"optimizer": "adam"}, "unknown optimizer 'adam'; did you mean 'adamw'"),
         ({"conditioner": "hypergird"}, "did you mean 'hypergrid'"),
         ({"mesh_shape": "batch:7", "find": True}, "no mesh of 7 devices"),
     ],

@@ -1,6 +1,6 @@
 """Trains tiny models on one device and on meshes; prints how far they differ, as JSON.
 
-    python -m tests.mesh.step_program batch:2,model:2/model:4 none,hypergrid
+    python -m tests.mesh.step_program batch:2,model:2/model:4 none+adamw,hypergrid+parts
     python -m tests.mesh.step_program batch:2,model:2/model:4 all
 
 Apart from pytest, because devices are divided before TensorFlow starts. With the
@@ -21,7 +21,9 @@ from tensorflow.experimental import dtensor
 import hypertf
 from hypertf.mesh import devices, parse_layout, parse_shape
 from hypertf.mesh.step import MeshStep
-from hypertf.mesh.tensors import slots, variables
+from hypertf.mesh.tensors import variables
+from hypertf.mesh.updates import slots_of
+from hypertf.optimizers import AdamW
 from hypertf.t5 import named_weights
 from hypertf.training import LinearSchedule, Loop, RunFolder, TrainStep
 
@@ -44,9 +46,10 @@ OPTIONS = {
     "mpt": {"length": 3},
     "prompt-tuning": {"length": 3},
 }
-# Of the step; one method tries those that are not the default.
+# Of the step, by method and by what follows it: those that are not the default.
 STEP_OPTIONS = {
-    "none": {"clip_norm": 0.1, "normalization": "tokens", "label_smoothing": 0.1}
+    "none": {"clip_norm": 0.1, "normalization": "tokens", "label_smoothing": 0.1},
+    "parts": {"microbatches": 2},
 }
 MOVED_TO = ("model:2", "batch:1", "batch:4")  # of four devices, what a run moves to
 TASKS, STEPS, DEVICES, LEAST_FACTORED = 3, 5, 4, 8
@@ -63,10 +66,20 @@ def make_model(method):
     return model
 
 
-def make_optimizer():
+def make_optimizer(name=""):
     """With a rate that changes at every step; small dimensions are factored too."""
     schedule = LinearSchedule(0.01, decay_start=0, steps=10)
-    return hypertf.Adafactor(schedule, min_dim_size_to_factor=LEAST_FACTORED)
+    if name == "adamw":  # its steps follow rounding where a gradient is nothing else
+        return AdamW(schedule, weight_decay=0.5, epsilon=1e-3)
+    decay = 0.5 if name == "decay" else None
+    return hypertf.Adafactor(
+        schedule, min_dim_size_to_factor=LEAST_FACTORED, weight_decay=decay
+    )
+
+
+def another(optimizer):
+    """One like it that has made no step."""
+    return type(optimizer).from_config(optimizer.get_config())
 
 
 def batches():
@@ -87,9 +100,8 @@ def batches():
     return found
 
 
-def on_one_device(model, **options):
+def on_one_device(model, optimizer, **options):
     """Losses of the steps, then weights and slots by name."""
-    optimizer = make_optimizer()
     step = TrainStep(model, optimizer, TASKS, **options)
     losses = [
         step.one({k: tf.constant(x) for k, x in batch.items()}, i)["loss"]
@@ -103,11 +115,9 @@ def on_one_device(model, **options):
     return np.array(losses), state
 
 
-def compare(model, mesh, losses, expected, **options):
+def compare(model, optimizer, mesh, losses, expected, **options):
     """How far a mesh is from one device and what its devices hold, and the step."""
-    step = MeshStep(
-        model, make_optimizer(), mesh, parse_layout(), num_tasks=TASKS, **options
-    )
+    step = MeshStep(model, optimizer, mesh, parse_layout(), num_tasks=TASKS, **options)
     iterator = iter(batches())
     found = [step.run(iterator, 0, 1)["loss"]]
     before = expansions()
@@ -125,7 +135,7 @@ def compare(model, mesh, losses, expected, **options):
         "expanded_again": expanded_again,
         "steps": int(devices.whole(step.step)),
         "held": devices.bytes_by_device(state.values()),
-        "share": share(model, mesh),
+        "share": share(step),
     }, step
 
 
@@ -151,10 +161,10 @@ def same_in_loop(step):
         folder, last = RunFolder(path), STEPS + 2
         Loop(step, make_dataset, folder, last, batch_size=8).run(STEPS)
         other = hypertf.T5.from_config(step.model.get_config())
-        optimizer = make_optimizer()
+        optimizer = another(step.optimizer)
         optimizer.build(other.trainable_variables)
         restored = folder.restore(other, optimizer)
-        moved = [restored_on(shape, step.model, folder) for shape in MOVED_TO]
+        moved = [restored_on(shape, step, folder) for shape in MOVED_TO]
     found = dict(named_weights(other))
     found |= {
         f"{name}_slot_{slot}": value
@@ -169,13 +179,13 @@ def same_in_loop(step):
     )
 
 
-def restored_on(shape, model, folder):
+def restored_on(shape, step, folder):
     """Weights, slots and step on another mesh, which restored a run."""
     with hypertf.t5.Unallocated():
-        model = hypertf.T5.from_config(model.get_config())
-    mesh = devices.create_mesh(parse_shape(shape))
+        model = hypertf.T5.from_config(step.model.get_config())
+    mesh, optimizer = devices.create_mesh(parse_shape(shape)), another(step.optimizer)
     step = MeshStep(
-        model, make_optimizer(), mesh, parse_layout(), num_tasks=TASKS, values=False
+        model, optimizer, mesh, parse_layout(), num_tasks=TASKS, values=False
     )
     step.restore(folder)
     state = {**step.weights, **step.slots, "step": step.step}
@@ -209,10 +219,11 @@ def away(found, expected):
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
-def share(model, mesh):
+def share(step):
     """Bytes of weights and slots that a device should hold, by the layout rules."""
-    tensors = [t for v in variables(model) for t in (v, *slots(v, LEAST_FACTORED))]
-    shape = devices.shape_of(mesh)
+    weights = variables(step.model)
+    tensors = [t for v in weights for t in (v, *slots_of(step.optimizer, v))]
+    shape = devices.shape_of(step.mesh)
     return sum(tensor.bytes_per_device(parse_layout(), shape) for tensor in tensors)
 
 
@@ -222,20 +233,23 @@ def main(shapes, methods):
     names = hypertf.conditioning.names() if methods == "all" else methods.split(",")
     meshes = {s: devices.create_mesh(parse_shape(s)) for s in shapes.split("/")}
     results = {}
-    for method in names:
-        model, options = make_model(method), STEP_OPTIONS.get(method, {})
+    for case in names:
+        method, _, kind = case.partition("+")
+        model = make_model(method)
+        options = {**STEP_OPTIONS.get(method, {}), **STEP_OPTIONS.get(kind, {})}
         initial = model.get_weights()
-        one_device = on_one_device(model, **options)
+        one_device = on_one_device(model, make_optimizer(kind), **options)
         for shape, mesh in meshes.items():
             model.set_weights(initial)
-            found, step = compare(model, mesh, *one_device, **options)
-            if method == names[0]:  # one will do: it takes a while
+            optimizer = make_optimizer(kind)
+            found, step = compare(model, optimizer, mesh, *one_device, **options)
+            if case == names[0]:  # one will do: it takes a while
                 found["gathered"] = same_when_gathered(step)
                 found["agree"] = agreements(step)
                 if dtensor.num_clients() == 1:
                     found["saved"] = same_in_loop(step)
-            results[f"{shape} {method}"] = found
-            print(shape, method, found, file=sys.stderr, flush=True)
+            results[f"{shape} {case}"] = found
+            print(shape, case, found, file=sys.stderr, flush=True)
     for mesh in meshes.values():
         dtensor.barrier(mesh)  # or a process that is done first would hang up
     print(json.dumps(results))

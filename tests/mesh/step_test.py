@@ -10,7 +10,9 @@ from tests.mesh.step_program import DEVICES, STEPS
 
 pytestmark = pytest.mark.slow
 SHAPES = ("batch:2,model:2", "model:4")
-METHODS = launch.some("none", "hyperdecoder", "hyperprompt-global")
+# Not Adafactor without decay, or not the batch at once.
+OTHERS = ("none+adamw", "none+decay", "none+parts", "hyperprompt-global+parts")
+METHODS = (*launch.some("none", "hyperdecoder", "hyperprompt-global"), *OTHERS)
 IN_TWO_PROCESSES = launch.some("hyperprompt-global")
 TOLERANCE = 1e-4
 

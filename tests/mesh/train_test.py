@@ -18,6 +18,7 @@ from tfds_tasks import get_mixture, get_task
 SHAPE, STEPS = "batch:2,model:2", CONFIG.steps
 TOLERANCE = 1e-4
 ENDED = {"reached": STEPS}
+OTHERWISE = {"optimizer": "adamw", "weight_decay": 0.1, "microbatches": 2}
 CONFIG_TASKS = tuple(CONFIG.mixture.split(","))
 # Found out when the model is known: {what is asked: what is said}.
 REFUSED = {
@@ -36,14 +37,6 @@ REFUSED = {
     "too many devices": (
         {"mesh_shape": "batch:8"},
         'mesh "batch:8" needs 8 devices, but there are 4',
-    ),
-    "optimizer": (
-        {"changes": {"optimizer": "adamw"}},
-        "optimizer AdamW: only hypertf.Adafactor runs on a mesh",
-    ),
-    "decay": (
-        {"changes": {"weight_decay": 0.1}},
-        "Adafactor weight_decay=0.1: not carried out on a mesh",
     ),
     "again": (
         {"changes": {"rematerialize": True}},
@@ -87,6 +80,10 @@ def ended(root, data_dir):
             "up_to_half": True,
         },
     }
+    # Half of one on one device, the other half on the mesh.
+    runs["adamw"] = {**no_mesh, "changes": OTHERWISE}
+    half = {"copy_of": os.path.join(root, "adamw"), "up_to_half": True}
+    runs["adamw moved on"] = {**mesh, **half, "changes": OTHERWISE}
     runs |= {name: {**mesh, **asked} for name, (asked, _) in REFUSED.items()}
     # After training: on the mesh by which it was split, another one, and one device.
     scored = {"do": "score", "folder": os.path.join(root, "mesh")}
@@ -128,6 +125,13 @@ def away(root, folder, other):
     assert any("_slot_" in name for name in got)
     off = {name: relative_error(got[name], expected[name]) for name in got}
     return max(off.items(), key=lambda item: item[1])
+
+
+@pytest.mark.slow
+def test_adamw_goes_on_with_its_slots_and_parts_of_batches(ended, root):
+    assert ended[0]["adamw"] == ended[0]["adamw moved on"] == ENDED
+    name, off = away(root, "adamw moved on", "adamw")
+    assert off < TOLERANCE, name
 
 
 @pytest.mark.slow
@@ -305,7 +309,11 @@ def test_a_mesh_that_is_none_is_refused(asked, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"microbatches": 2}, "microbatches=2: expected 1 on a mesh"),
+        (
+            {"microbatches": 4},
+            'batch_size, layout rule "batch:batch": batch=2 does not divide by mesh '
+            "dimension batch=4",
+        ),
         (
             {"batch_size": 6},
             'batch_size, layout rule "batch:batch": batch=6 does not divide by mesh '

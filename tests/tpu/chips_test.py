@@ -49,6 +49,7 @@ def test_collectives_are_counted():
     %a = (f32[4,8]{1,0}, bf16[2]{0}) all-reduce(%b, %c), channel_id=1
     %d = f32[10]{0} all-gather-start(%e), channel_id=2
     %f = f32[10]{0} add(%all-reduce.1, %a)
+    %g = f32[10]{0} all-gather(%h), channel_id=2, dimensions={0}
     """
     counted = compiler.count_collectives(text)
     assert counted == {"all-reduce": (1, 132), "all-gather": (1, 40)}
