@@ -135,6 +135,15 @@ def shared():
 
 
 @pytest.fixture(scope="session")
+def data_dir(tmp_path_factory):
+    """Where the embedded tasks are written on first use, once for all tests."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # the same for all test processes
+    return str(root / "tfds")
+
+
+@pytest.fixture(scope="session")
 def setup_arguments():
     """What setup.py hands to setuptools."""
     folder = Path.cwd()

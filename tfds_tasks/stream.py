@@ -47,8 +47,10 @@ def endless(
     data_dir: str | None = None,
 ) -> tf.data.Dataset:
     """Gives a task's examples from the start-th on, each epoch in another order."""
-    rows = task.rows(split, data_dir)
-    buffer = min(task.num_rows(split, data_dir), BUFFER)
+    rows, buffer = task.rows(split, data_dir), task.num_rows(split, data_dir)
+    if buffer <= BUFFER:
+        rows = rows.cache()  # few rows of many would be looked for in every epoch
+    buffer = min(buffer, BUFFER)
     seeds = np.array([seed, zlib.crc32(task.name.encode())], "int64")
 
     def epoch(number: tf.Tensor) -> tf.data.Dataset:

@@ -5,12 +5,6 @@ import pytest
 from tests.helpers import shallow_nano
 
 
-@pytest.fixture(scope="session")
-def data_dir(tmp_path_factory):
-    """Where the embedded tasks are written on first use, once for all tests."""
-    return str(tmp_path_factory.mktemp("tfds"))
-
-
 @pytest.fixture(scope="module")
 def shallow():
     """`t5-nano` has one layer in each stack while the tests of a file run."""

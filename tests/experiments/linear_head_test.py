@@ -179,8 +179,9 @@ def test_a_report_counts_what_is_trained(run):
 
 @pytest.mark.slow
 def test_it_learns_what_it_is_shown(source, data_dir, tmp_path):
-    config = HEADS.replace(init=source, train_rows=16, steps=60, batch_size=32)
-    train(config.replace(steps_per_loop=10), tmp_path, data_dir=data_dir)
+    config = HEADS.replace(init=source, train_rows=4, steps=12, learning_rate=0.01)
+    config = config.replace(steps_per_loop=4, checkpoint_every=12)
+    train(config, tmp_path, data_dir=data_dir)
     first, *_, last = (record["task_loss"] for record in read_log(tmp_path))
     assert set(first) == {TASKS[0], TASKS[2]}
     assert all(last[task] < 0.5 * first[task] for task in first)

@@ -70,10 +70,14 @@ def test_each_is_one_typed_function_with_an_example(name):
         assert f"{parameter.name}:" in function.__doc__, parameter
 
 
-def test_help_is_all_that_is_printed():
-    result = python("-m", "experiments.train", "--help")
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [("train", ("--model_dir", "--learning_rate")), ("quickstart", ("--output",))],
+)
+def test_help_is_all_that_is_printed(name, flags):
+    result = python("-m", f"experiments.{name}", "--help")
     assert result.stderr == ""
-    assert "--model_dir" in result.stdout and "--learning_rate" in result.stdout
+    assert all(flag in result.stdout for flag in flags)
 
 
 def test_what_is_written_to_stderr_is_kept_back_unless_it_explains_an_error(capfd):

@@ -1,38 +1,32 @@
 """The quickstart for a few steps: everything it promises is printed and drawn."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from absl import flags
 
-from tests.conftest import ROOT
-
-LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+from experiments import quickstart as program
 
 
 @pytest.mark.slow
-def test_the_program_runs(tmp_path):
-    command = [sys.executable, "-m", "experiments.quickstart"]
-    command += ["--steps=4", f"--output={tmp_path}"]
-    environment = {k: v for k, v in os.environ.items() if k != LEVEL}
-    result = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stderr
-    for line in result.stderr.splitlines():  # after 4 steps all answers may be alike
+def test_the_program_runs(shallow, data_dir, tmp_path, capfd):
+    (tmp_path / "data").symlink_to(data_dir)  # written once for all tests
+    values = flags.FlagValues()
+    program._define(values)
+    values(["quickstart", "--steps=4", f"--output={tmp_path}"])
+    program._call(values)
+    printed, errors = capfd.readouterr()
+    for line in errors.splitlines():  # after 4 steps all answers may be alike
         assert "is undefined, counted as 0" in line
-    assert result.stdout.count(": 4 steps of 64 examples") == 3
-    assert len(result.stdout.splitlines()) < 85
+    assert printed.count(": 4 steps of 64 examples") == 3
+    assert len(printed.splitlines()) < 85
     for name in ("plain", "plain-named", "hyperprompt-global"):
-        assert f"== {name}\n" in result.stdout
+        assert f"== {name}\n" in printed
         assert (tmp_path / name / "model.ckpt-4.index").exists()
     for task in ("nano/acceptability", "nano/sentiment", "nano/coreference"):
-        assert result.stdout.count(task) >= 3  # its answers, and its scores
-    assert "average" in result.stdout
-    assert "the SavedModels answer" in result.stdout
+        assert printed.count(task) >= 3  # its answers, and its scores
+    assert "average" in printed
+    assert "the SavedModels answer" in printed
     served = tmp_path / "export" / "hyperprompt-global"
-    assert f"-m experiments.serve --export_dir={served}" in result.stdout
+    assert f"-m experiments.serve --export_dir={served}" in printed
     assert (served / "1" / "saved_model.pb").exists()
     assert not (tmp_path / "export" / "plain-named").exists()
     drawn = ("weight_similarity.png", "weight_similarity.csv")

@@ -16,11 +16,12 @@ NANO = get_config("nano").replace(
     decay_start=0,
     final_learning_rate=0.0,
     steps=4,
-    checkpoint_every=2,
+    batch_size=8,
+    checkpoint_every=4,
     steps_per_loop=1,
 )
 SYSTEMS = {
-    "packed": NANO.replace(packing="mixed", targets_length=24),
+    "packed": NANO.replace(packing="mixed", packing_pool=64, targets_length=24),
     "unpacked": NANO,
 }
 

@@ -8,15 +8,17 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from tfds_tasks import get_mixture, get_task, get_vocabulary, lengths, stream
+from tfds_tasks import (
+    get_mixture,
+    get_task,
+    get_vocabulary,
+    lengths,
+    sources,
+    stream,
+)
 from tfds_tasks.batches import Shape
 
 TASKS = "nano/acceptability,nano/paraphrase,nano/similarity"
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory):
-    return str(tmp_path_factory.mktemp("tfds"))
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +160,25 @@ def test_counts_are_those_of_the_choices():
         expected = np.bincount(np.array(drawn, int), minlength=4)
         assert stream.counts(shares, 5, stop, repeats).tolist() == expected.tolist()
         assert expected[1] == 0
+
+
+def test_few_rows_are_looked_for_once_not_in_every_epoch(data_dir, monkeypatch):
+    read, rows = [], sources.rows
+
+    def counted(*given):
+        def note(row):
+            tf.py_function(read.append, [0], [])
+            return row
+
+        return rows(*given).map(note)
+
+    monkeypatch.setattr(sources, "rows", counted)
+    task, shape = get_task("nano/similarity", rows=4), Shape(get_vocabulary("nano"))
+    examples = stream.endless(task, "train", shape, 0, 0, data_dir).take(20)
+    drawn = [int(example["index"]) for example in examples]
+    assert all(set(drawn[i : i + 4]) == set(drawn) for i in range(0, 20, 4))
+    assert len(set(drawn)) == 4
+    assert len(read) == get_task("nano/similarity").num_rows("train", data_dir)
 
 
 def test_a_warning_names_the_task_that_is_trimmed(batches, data_dir, caplog):

@@ -95,11 +95,6 @@ def test_of_one_task_no_row_has_two():
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory):
-    return str(tmp_path_factory.mktemp("tfds"))
-
-
-@pytest.fixture(scope="module")
 def draw(data_dir):
     """Batches of a mixture by mode and number; `None` is not packed."""
 

@@ -19,12 +19,6 @@ def run(module, *flags):
     )
 
 
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory):
-    """Where the embedded tasks are written on first use, once for all tests."""
-    return str(tmp_path_factory.mktemp("tfds"))
-
-
 def test_the_list_names_every_task_once(data_dir):
     rows = [listing.row(get_task(name), data_dir) for name in task_names()]
     assert len({row[0] for row in rows}) == len(rows) == len(task_names())

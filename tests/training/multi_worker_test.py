@@ -104,7 +104,7 @@ def run_workers(config_file, model_dirs, data_dir, ends=(0, 0)):
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory):
+def ran(data_dir, tmp_path_factory):
     """The folders of one process and of two workers, and what the workers said.
 
     The worker that is not the chief is asked to end at step 2. Started again, it first
@@ -112,7 +112,6 @@ def ran(tmp_path_factory):
     """
     root = tmp_path_factory.mktemp("multi")
     one, two, alone = (str(root / name) for name in ("one", "two", "alone"))
-    data_dir = str(root / "tfds")
     get_mixture(TASKS).probabilities("train", data_dir)  # written on first use
     (root / "config.json").write_text(CONFIG.to_json())
     config = str(root / "config.json")
