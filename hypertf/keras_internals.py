@@ -8,6 +8,7 @@ renames something fails there first. Two names are TensorFlow's own:
 `called_graph`.
 """
 
+import re
 from collections.abc import Sequence
 
 import keras
@@ -78,9 +79,16 @@ def has_value(variable: keras.Variable) -> bool:
 def decays(optimizer: keras.optimizers.Optimizer, variable: keras.Variable) -> bool:
     """Tells whether `weight_decay` applies to a variable.
 
-    Relies on `Optimizer._use_weight_decay`.
+    One that has no value is in no list of variables that are left out, but may have the
+    name of one. Relies on `Optimizer._use_weight_decay`, which asks the value who it
+    is, and on the pattern of names that it reads.
     """
-    return optimizer.weight_decay is not None and optimizer._use_weight_decay(variable)
+    if optimizer.weight_decay is None:
+        return False
+    if has_value(variable):
+        return optimizer._use_weight_decay(variable)
+    names = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
+    return names is None or re.search(names, variable.name) is None
 
 
 def trained_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:

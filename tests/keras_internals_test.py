@@ -123,6 +123,27 @@ def test_an_optimizer_knows_its_variables():
         internals.check_known(optimizer, variable())
 
 
+@pytest.mark.parametrize("allocated", [True, False])
+def test_some_weights_do_not_decay(allocated):
+    if allocated:
+        here, scale = (keras.Variable([1.0], name=name) for name in ("here", "scale"))
+    else:
+        with hypertf.t5.Unallocated():
+            here, scale = (
+                keras.Variable("ones", shape=(1,), name=name)
+                for name in ("here", "scale")
+            )
+    assert internals.has_value(here) is allocated
+    optimizer = Descent(weight_decay=0.5)
+    relies_on(optimizer, "_use_weight_decay")
+    assert internals.decays(optimizer, here) and internals.decays(optimizer, scale)
+    assert not internals.decays(Descent(), here)
+    optimizer.exclude_from_weight_decay(var_names=["sca"])
+    relies_on(optimizer, "_exclude_from_weight_decay_pattern")
+    assert internals.decays(optimizer, here)
+    assert not internals.decays(optimizer, scale)
+
+
 def test_micro_steps_count_every_call():
     optimizer, x = Descent(gradient_accumulation_steps=2), variable()
     relies_on(optimizer, "_iterations")
