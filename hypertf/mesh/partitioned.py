@@ -24,6 +24,7 @@ from hypertf.mesh.updates import slot_name, slots_of
 from hypertf.t5 import T5, named_weights
 from hypertf.tpu.lowering import Program
 from hypertf.training import TrainStep
+from hypertf.types import Batch, Tensor
 
 
 class PartitionedStep(TrainStep):
@@ -43,8 +44,11 @@ class PartitionedStep(TrainStep):
         super().__init__(*args, **kwargs)
         self.layout, self.mesh = layout, mesh
 
-    def _gradients(self, batch, seeds, size):
-        gradients, metrics = super()._gradients(batch, seeds, size)
+    def gradients(
+        self, batch: Batch, seeds: list[Tensor], size: Tensor | float
+    ) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """Gradients laid out like their weights, and sums per task."""
+        gradients, metrics = super().gradients(batch, seeds, size)
         named = [tensor for tensor in variables(self.model) if tensor.trained]
         found = {named_weights(self.model)[t.name].path: t for t in named}
         pairs = zip(gradients, self.model.trainable_variables, strict=True)

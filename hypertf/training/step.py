@@ -204,7 +204,7 @@ class TrainStep:
         replica = tf.distribute.get_replica_context()
         seeds = self._seeds(step, replica.replica_id_in_sync_group)
         size = self._batch_size(batch[TARGETS], replica)
-        gradients, metrics = self._gradients(batch, seeds, size)
+        gradients, metrics = self.gradients(batch, seeds, size)
         if self.clip_norm is not None:
             gradients = self._clipped(gradients, replica)
         self.optimizer.apply(gradients, self.model.trainable_variables)
@@ -224,8 +224,13 @@ class TrainStep:
         tokens = tf.reduce_sum(tf.cast(targets > 0, tf.float32))
         return tf.maximum(replica.all_reduce("SUM", tokens), 1.0)
 
-    def _gradients(self, batch, seeds, size):
-        """Gradients of this replica's part of the loss, and sums per task."""
+    def gradients(
+        self, batch: Batch, seeds: list[Tensor], size: Tensor | float
+    ) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """Gradients of this replica's part of the loss, and sums per task.
+
+        `seeds` are those of the model's random states; the loss is divided by `size`.
+        """
         if self.microbatches == 1:
             return self._gradients_of(batch, seeds, size)
         parts = {
