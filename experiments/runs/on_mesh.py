@@ -163,6 +163,11 @@ def is_chief() -> bool:
     return not dtensor.client_id()
 
 
+def meet(mesh: dtensor.Mesh) -> None:
+    """Waits for the other processes of a mesh; all of them have to call it."""
+    dtensor.barrier(mesh)
+
+
 def check_checkpoints(checkpoints: object) -> None:
     """Refuses to follow a run with several processes: each would see other steps."""
     clients = dtensor.num_clients()
