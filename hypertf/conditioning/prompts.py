@@ -190,12 +190,14 @@ class GlobalPrompts(SharePrompts):
         return self.normed(x, "task")
 
     def local_networks(self, task_ids: Tensor, dropout: Callable) -> dict[str, Tensor]:
+        dtype = self.compute_dtype
         embedding = self.layer_aware_task_embedding(task_ids, dropout)
-        blocks, tasks, size = embedding.shape
-        rows = ops.reshape(embedding, (blocks * tasks, size))
+        embedding = ops.cast(embedding, dtype)
 
         def written(weight: keras.Variable) -> Tensor:
-            made = self.product(rows, ops.reshape(weight, (size, -1)))
-            return ops.reshape(made, (blocks, tasks, *weight.shape[1:]))
+            # Not as a matrix: what a network's weights are laid out like stays.
+            own = "abc"[: len(weight.shape) - 1]
+            equation = f"mte,e{own}->mt{own}"
+            return tf.einsum(equation, embedding, ops.cast(weight, dtype))
 
         return {name: written(getattr(self.shared, name)) for name in self.networks()}
