@@ -6,7 +6,6 @@ from types import ModuleType
 
 import tensorflow as tf
 from absl import logging
-from tensorflow.experimental import dtensor
 
 import hypertf
 from experiments.runs import (
@@ -67,7 +66,7 @@ def train_run(
     if config.head == "linear":
         linear_head.check(config, mixture)
     check_model(config, mixture, asked)
-    chief = training.is_chief(strategy) if mesh is None else not dtensor.client_id()
+    chief = training.is_chief(strategy) if mesh is None else on_mesh.is_chief()
     folder = RunFolder(model_dir, config.keep, writes=chief)
     if chief:
         folder.lock()
@@ -111,7 +110,7 @@ def train_run(
     finally:
         folder.unlock()
     if mesh is not None:
-        dtensor.barrier(mesh)  # or a process that is done first would hang up
+        on_mesh.meet(mesh)  # or a process that is done first would hang up
     if profile:
         print(f"waiting for data: {loop.share_waited:.1%} of the time")
     if chief:

@@ -195,7 +195,7 @@ class GlobalPrompts(SharePrompts):
         embedding = ops.cast(embedding, dtype)
 
         def written(weight: keras.Variable) -> Tensor:
-            # Not as a matrix: what a network's weights are laid out like stays.
+            # Kept in its shape: as a matrix a TPU would copy it into another layout.
             own = "abc"[: len(weight.shape) - 1]
             equation = f"mte,e{own}->mt{own}"
             return tf.einsum(equation, embedding, ops.cast(weight, dtype))
